@@ -28,7 +28,7 @@ from abiscan.python.grammar import FAILURES, find_newer, parse
 from abiscan.python.installed import Surroundings, is_in
 from abiscan.python.model import Answer
 from abiscan.python.nodes import walk
-from abiscan.python.scan import ImportLine, Outline
+from abiscan.python.scan import ImportLine, Outline, is_in_comment
 from abiscan.python.torch_names import TorchNames, list_prefixes
 from abiscan.python.torch_uses import torch_uses
 from abiscan.regex import regex
@@ -676,9 +676,7 @@ def _has_word(text: bytes, name: str) -> bool:
     while start >= 0:
         end = start + len(word)
         around = text[start - 1 : start] + text[end : end + 1]
-        if not any(chr(one).isalnum() or one == ord("_") for one in around):
-            before, sign, _ = text[text.rfind(b"\n", 0, start) + 1 : start].partition(b"#")
-            if not sign or b"'" in before or b'"' in before:  # in a text, the sign may begin nothing
-                return True
+        if not any(chr(one).isalnum() or one == ord("_") for one in around) and not is_in_comment(text, start):
+            return True
         start = text.find(word, end)
     return False

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import functools
+import itertools
 import logging
 import posixpath
 from collections.abc import Mapping
@@ -22,6 +23,7 @@ from abiscan.python.modelled import Modelled
 from abiscan.python.models import MODELS, companions, torch_module
 from abiscan.python.models.builtin import BUILTINS
 from abiscan.python.questions import Ask, AskedWorld
+from abiscan.python.scan import is_in_comment
 from abiscan.python.torch_imports import comes_with_torch, is_of_torch
 from abiscan.python.values import (
     ABSENT,
@@ -41,7 +43,9 @@ from abiscan.python.values import (
 from abiscan.regex import regex
 
 _log = logging.getLogger("abiscan.python")
-_SEARCH: Final = regex(rb"\bsys\.path\b|\bmeta_path\b|\bpath_hooks\b|\baddsitedir\b")
+_SEARCH: Final = regex(rb"(?<!\bin )\bsys\.path\b|\bmeta_path\b|\bpath_hooks\b|\baddsitedir\b")
+"""What may change where modules are looked for; ``in sys.path`` only goes through it."""
+_MOST_HITS: Final = 20
 
 
 class PythonInterpreter(Calls):
@@ -455,7 +459,9 @@ class PythonInterpreter(Calls):
         if top == "torch" or self.library.find(top) is not None:
             return False
         source = self.library.surroundings.source(module)
-        return source is not None and _SEARCH.search(observed_fs.read_file(source)) is not None
+        text = observed_fs.read_file(source) if source is not None else b""
+        hits = list(itertools.islice(_SEARCH.finditer(text), _MOST_HITS))
+        return len(hits) == _MOST_HITS or not all(is_in_comment(text, hit.start()) for hit in hits)
 
     def _raise_if_broken(self, module: str, taken: str | None = None) -> None:
         """Raise what the import of an installed module raises, or of a name that is taken from it."""

@@ -369,13 +369,8 @@ class Outline:
             end = position + len(name)
             if _is_word(self.data[position - 1 : position]) or _is_word(self.data[end : end + 1]):
                 continue
-            if not self._is_in_comment(position):
+            if not is_in_comment(self.data, position):
                 yield position
-
-    def _is_in_comment(self, position: int) -> bool:
-        """Whether a position is surely in a comment: a quote before the sign may mean that it is in a text."""
-        before = self.data[self.data.rfind(b"\n", 0, position) + 1 : position].partition(b"#")
-        return bool(before[1]) and b'"' not in before[0] and b"'" not in before[0]
 
     def _line_at(self, position: int) -> tuple[int, bytes]:
         start = self.data.rfind(b"\n", 0, position) + 1
@@ -394,6 +389,12 @@ _BRACKET_OR_COLON = regex(rb"[][(){}:]")
 _USED = regex(rb"[^\w\s,'\"]")
 _NO_NAMES = regex(rb"#[^\n]*|[()\\]")
 _NO_CALL = (b"def ", b"elf.", b"cls.")
+
+
+def is_in_comment(text: bytes, position: int) -> bool:
+    """Whether a position is surely in a comment: a quote before the sign may mean that it is in a text."""
+    before, sign, _ = text[text.rfind(b"\n", 0, position) + 1 : position].partition(b"#")
+    return bool(sign) and b'"' not in before and b"'" not in before
 
 
 def _is_word(character: bytes) -> bool:

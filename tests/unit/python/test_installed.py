@@ -314,15 +314,22 @@ def test_the_search_path_of_libraries_is_that_of_this_machine_where_it_is_asked_
         assert (outcome.raised, outcome.conditions) == (None, ())
 
 
-@pytest.mark.parametrize(("other", "may_change"), [("torch", False), ("setting", True)])
+@pytest.mark.parametrize(
+    ("other", "body", "may_change"),
+    [
+        ("torch", "sys.path.append('a')", False),
+        ("setting", "sys.path.append('a')", True),
+        ("setting", "x = '#'; sys.path.append('a')", True),
+        ("setting", "for path in sys.path: pass", False),
+        ("setting", "pass  # something weird with sys.path", False),
+        ("setting", f"pass  # {'sys.path ' * 30}\n    sys.path.append('a')", True),
+    ],
+)
 def test_functions_of_others_may_change_the_search_path_but_not_those_of_torch(
-    other: str, *, may_change: bool, tmp_path: Path
+    other: str, body: str, *, may_change: bool, tmp_path: Path
 ) -> None:
-    # torch/__init__.py goes through sys.path to find libraries, as ``_preload_cuda_deps`` does.
     (tmp_path / other).mkdir()
-    (tmp_path / other / "__init__.py").write_text(
-        "import sys\ndef zeros(size):\n    for path in sys.path: pass\n", "utf-8"
-    )
+    (tmp_path / other / "__init__.py").write_text(f"import sys\ndef zeros(size):\n    {body}\n", "utf-8")
     around = Surroundings(
         installed=installed_in((tmp_path,)), folders=(tmp_path,), is_final=True, torch_folder=tmp_path / "torch"
     )
