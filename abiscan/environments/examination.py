@@ -187,13 +187,12 @@ def list_required(environment: WholeEnvironment, users: Sequence[Distribution], 
     known = {"torch", *(canonicalize_name(item.name) for item in users)}
     rest = (item for item in environment.distributions if canonicalize_name(item.name) not in known)
     return [
-        item
-        for item in rest
-        if canonicalize_name(item.name) in names or _is_for_another_numpy(environment, item, files)
+        item for item in rest if canonicalize_name(item.name) in names or is_for_another_numpy(environment, item, files)
     ]
 
 
-def _is_for_another_numpy(environment: WholeEnvironment, distribution: Distribution, files: Files) -> bool:
+def is_for_another_numpy(environment: WholeEnvironment, distribution: Distribution, files: Files) -> bool:
+    """Whether a distribution that requires numpy has modules that were compiled for another one."""
     numpy = environment.find("numpy")
     if numpy is None or "numpy" not in environment.required_names(distribution):
         return False

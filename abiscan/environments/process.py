@@ -73,7 +73,7 @@ def _numpy_mismatch(environment: WholeEnvironment, torch: Torch, files: Files) -
             message=f"torch {torch.build} was compiled for another numpy than {numpy}: Tensor.numpy() and"
             " torch.from_numpy() raise RuntimeError: Numpy is not available",
             evidence=(Evidence(subject=str(numpy)),),
-            says=error.cause,
+            says=error.cause.message if error.cause else None,
             fix="install the numpy that it is for: pip install 'numpy<2'",
         )
 

@@ -24,6 +24,7 @@ from abiscan.environments.examination import (
     ExaminedDistribution,
     all_required,
     examine,
+    is_for_another_numpy,
     list_modules,
     list_required,
     list_users,
@@ -175,6 +176,7 @@ def examine_environment(
             if row.fitness is not Fitness.UNKNOWN
             or row.missing
             or (row.distribution in users and environment.may_need_torch(row.distribution))
+            or is_for_another_numpy(environment, row.distribution, files)
         ]
     for row in rows:
         if row.fitness is Fitness.FAILS:

@@ -27,11 +27,11 @@ class LoadAttempt(Struct, frozen=True, kw_only=True):
     :ivar exact: whether all of the words are known
     :ivar lacking: the external libraries that are lacking
     :ivar assumed: whether a package that is required, and not installed, may bring those
-    :ivar unreadable: whether the file is damaged, or not for ``ld.so``
+    :ivar unreadable: whether the file is damaged, or not for ``ld.so``, or what its module does is not known
     :ivar lacks_library: whether a library is not there, and not a symbol
     :ivar needs: the libraries that are neither of torch, the package nor the system; if they are assumed to be there,
         the outcome of the load depends on that condition
-    :ivar cause: what is behind the words, None if they say it
+    :ivar raised: what the module raises once it is loaded
     """
 
     path: str
@@ -43,7 +43,7 @@ class LoadAttempt(Struct, frozen=True, kw_only=True):
     unreadable: bool = False
     lacks_library: bool = False
     needs: tuple[str, ...] = ()
-    cause: str | None = None
+    raised: Raised | None = None
 
     @property
     def is_known(self) -> bool:
@@ -66,8 +66,7 @@ def raised_by(attempt: LoadAttempt, loader: LoadedBy, *, of_loader: str | None =
     if attempt.aborts:
         return Raised(exception=PROCESS_ENDS, message=attempt.words, at=None)
     if loader is LoadedBy.IMPORT:
-        cause = Raised(exception="ImportError", message=attempt.cause, at=None) if attempt.cause else None
-        return Raised(exception="ImportError", message=attempt.words, at=None, cause=cause)
+        return attempt.raised or Raised(exception="ImportError", message=attempt.words, at=None)
     return Raised(exception=of_loader or "OSError", message=attempt.words, at=None)
 
 

@@ -3,60 +3,60 @@
 A module that uses the API calls ``_import_array`` as it is imported, which is compiled into the module itself: numpy's
 ``__multiarray_api.h``, written by ``numpy/_core/code_generators/generate_numpy_api.py``. Headers of numpy 1 ask for
 ``numpy.core``, whose place in numpy 2 raises; those of numpy 2 state the oldest numpy that the module is for.
+
+Before that, a module made by Cython looks at the types that numpy's own ``__init__.pxd`` declares: one that has become
+smaller raises in ``__Pyx_ImportType``. Numpy 2 took fields out of ``PyArray_Descr``: 96 bytes became 88, on 64 bits.
 """
 
 from __future__ import annotations
 
+import posixpath
 import re
 from collections.abc import Sequence
 from typing import Final
 
-from msgspec import Struct
 from packaging.version import InvalidVersion, Version
 
 from abiscan.binary.elf import ElfFile
 from abiscan.inputs import packages
 from abiscan.inputs.files import Files
-from abiscan.python.model import Raised
+from abiscan.python.model import Answer, Raised
 from abiscan.regex import regex
 
 _CHECKS: Final = b"module compiled against ABI version 0x%x but this version of numpy is 0x%x"
 _NUMPY_2_MODULE: Final = b"numpy._core._multiarray_umath\0"
 _NUMPY_1_MODULE: Final = regex(rb"numpy\.core\.(?:_multiarray_umath|multiarray)\0")
 _OLDEST: Final = regex(rb"NumPy C-API version 0x%x \(NumPy ([0-9]+(?:\.[0-9]+)*)\+?\) but the running NumPy")
+_CHECKS_SIZE: Final = b"%.200s.%.200s size changed, may indicate binary incompatibility. Expected %zd from C header,"
+_PXD_TYPE: Final = b"\0flatiter\0"
+"""A type that no code names but numpy's own declarations for Cython, which are used as a whole."""
+_SMALLER: Final = (
+    "numpy.dtype size changed, may indicate binary incompatibility. Expected 96 from C header, got 88 from PyObject"
+)
 _FAILS: Final = regex(rb"\0((?:numpy\._core\.multiarray|numpy\.core\.multiarray|_multiarray_umath) failed to import)\0")
 
 
-class NumpyError(Struct, frozen=True, kw_only=True):
-    """What the import of a module raises.
-
-    :ivar message: the text of the ImportError
-    :ivar cause: what numpy says before that
-    """
-
-    message: str
-    cause: str
-
-    @property
-    def raised(self) -> Raised:
-        """The same, as code sees it that imports the module."""
-        before = Raised(exception="ImportError", message=self.cause, at=None)
-        return Raised(exception="ImportError", message=self.message, at=None, cause=before)
-
-
-def find_module_error(path: str, files: Files, search_path: Sequence[str]) -> NumpyError | None:
-    """Return what the extension module at a path raises because of the numpy that is installed.
+def find_module_error(path: str, files: Files, search_path: Sequence[str]) -> Raised | Answer | None:
+    """Return what the extension module at a path raises because of the numpy that is installed; None if it does not
+    mind. A library next to it may ask for numpy on its behalf, as ``libarrow_python.so`` does: when, is not known.
 
     :param search_path: where numpy is looked for
     :raises InputError: the file cannot be read
     """
-    facts, source = files.object_at(path, remember=False), files.find_source(path)
-    if facts is None or source is None or not facts.python_modules:
+    facts = files.object_at(path, remember=False)
+    if facts is None or not facts.python_modules:
         return None
-    return find_numpy_error(source.open_elf(), search_path)
+    beside = (posixpath.join(posixpath.dirname(path), name) for name in facts.needed)
+    errors = (
+        find_numpy_error(source.open_elf(), search_path)
+        for source in map(files.find_source, (path, *beside))
+        if source is not None
+    )
+    own = next(errors, None)
+    return own or (Answer.UNKNOWN if any(errors) else None)
 
 
-def find_numpy_error(file: ElfFile, search_path: Sequence[str]) -> NumpyError | None:
+def find_numpy_error(file: ElfFile, search_path: Sequence[str]) -> Raised | None:
     """Return what an extension module raises because of the numpy that is installed; None if it does not mind.
 
     :param search_path: where numpy is looked for
@@ -73,6 +73,8 @@ def find_numpy_error(file: ElfFile, search_path: Sequence[str]) -> NumpyError | 
     if next(file.find_in_data(_NUMPY_2_MODULE), None) is None:
         if version.major < 2 or _search(file, _NUMPY_1_MODULE) is None:
             return None
+        if all(next(file.find_in_data(text), None) is not None for text in (_CHECKS_SIZE, _PXD_TYPE)):
+            return Raised(exception="ValueError", message=_SMALLER, at=None)
         cause = f"A module that was compiled using NumPy 1.x cannot be run in NumPy {numpy.version} as it may crash."
     else:
         oldest = _search(file, _OLDEST)
@@ -80,7 +82,9 @@ def find_numpy_error(file: ElfFile, search_path: Sequence[str]) -> NumpyError | 
             return None
         cause = f"module was compiled against the C-API of NumPy {oldest[1].decode()}, the running NumPy is {version}"
     match = _search(file, _FAILS)
-    return NumpyError(message=match[1].decode() if match else "numpy.core.multiarray failed to import", cause=cause)
+    message = match[1].decode() if match else "numpy.core.multiarray failed to import"
+    said = Raised(exception="ImportError", message=cause, at=None)
+    return Raised(exception="ImportError", message=message, at=None, cause=said)
 
 
 def _search(file: ElfFile, pattern: re.Pattern[bytes]) -> re.Match[bytes] | None:

@@ -411,10 +411,10 @@ def _numpy_error(root: str, files: Files, folders: Sequence[str], path: str) -> 
     from abiscan.verdict.numpy_abi import find_module_error  # few targets import other packages
 
     try:
-        error = find_module_error(posixpath.join(root, path), files, folders)
+        raised = find_module_error(posixpath.join(root, path), files, folders)
     except InputError:
         return None
-    return error.raised if error else None
+    return raised if isinstance(raised, Raised) else None
 
 
 def _all_builds() -> list[str]:

@@ -411,8 +411,10 @@ class _Loads:
         # Installing a package may bring another numpy.
         if self._package.installed is not True and not self._package.is_complete(folders):
             return attempt
-        error = find_module_error(location, self._files, folders)
-        return msgspec.structs.replace(attempt, words=error.message, cause=error.cause) if error else attempt
+        raised = find_module_error(location, self._files, folders)
+        if isinstance(raised, Answer):
+            return msgspec.structs.replace(attempt, unreadable=True)
+        return msgspec.structs.replace(attempt, words=raised.message, raised=raised) if raised else attempt
 
     def _found(self, path: str, location: str, resolution: Resolution, moment: _ProcessState) -> LoadAttempt:
         """Return what ``ld.so`` finds wrong.

@@ -32,6 +32,15 @@ from tests.fakes import extension, install, python_of, torch_package
 GONE = uses("_ZN2at4goneEv")
 # What numpy's headers compile into a module: 1.26.4, 2.0 for numpy 1.23 and newer, 2.0 for itself.
 CHECK = b"module compiled against ABI version 0x%x but this version of numpy is 0x%x"
+# What Cython 0.29 compiles into a module that uses ``cimport numpy``, and what scipy 1.10.1 raises beside numpy 2.2.6.
+CYTHON_TYPE = (
+    b"%.200s.%.200s size changed, may indicate binary incompatibility. "
+    b"Expected %zd from C header, got %zd from PyObject"
+)
+SMALLER = (
+    "ValueError: numpy.dtype size changed, may indicate binary incompatibility."
+    " Expected 96 from C header, got 88 from PyObject"
+)
 OF_1 = (CHECK, b"numpy.core._multiarray_umath", b"numpy.core.multiarray failed to import")
 _OF_2 = "module was compiled against NumPy C-API version 0x%x (NumPy {}) but the running NumPy has C-API version 0x%x."
 OF_2 = (CHECK, b"numpy._core._multiarray_umath", b"numpy.core._multiarray_umath")
@@ -250,12 +259,15 @@ def test_requirements_are_met_as_pip_check_has_it(site: Path, requires: str) -> 
 @pytest.mark.parametrize(
     ("texts", "numpy", "error"),
     [
-        (OF_1, "2.4.6", "numpy.core.multiarray failed to import"),
+        (OF_1, "2.4.6", "ImportError: numpy.core.multiarray failed to import"),
+        ((*OF_1, CYTHON_TYPE), "2.4.6", "ImportError: numpy.core.multiarray failed to import"),
+        ((*OF_1, CYTHON_TYPE, b"flatiter"), "2.4.6", SMALLER),
+        ((*OF_1, CYTHON_TYPE, b"flatiter"), "1.26.4", None),
         (OF_1, "1.26.4", None),
         (OF_1, None, None),
         ((*OF_2, _OF_2.format("1.23").encode()), "2.4.6", None),
         ((*OF_2, _OF_2.format("1.23").encode()), "1.26.4", None),
-        ((*OF_2, _OF_2.format("2.0").encode()), "1.26.4", "numpy.core.multiarray failed to import"),
+        ((*OF_2, _OF_2.format("2.0").encode()), "1.26.4", "ImportError: numpy.core.multiarray failed to import"),
         ((b"numpy.core._multiarray_umath",), "2.4.6", None),  # as pybind11 looks numpy up when it is needed
     ],
 )
@@ -265,14 +277,28 @@ def test_a_module_for_another_numpy(site: Path, texts: tuple[bytes, ...], numpy:
     if numpy:
         install(site, "numpy", {}, version=numpy, requires="")
     row = rows_of(site)["counts"]
-    assert (row.error.message if row.error else None) == error
+    shown = f"{row.error.exception}: {row.error.message}" if row.error else None
+    assert shown == error
     raised = torch_set._numpy_error(str(site), Files(), [str(site)], "counts/_C.so")  # as a package beside meets it
-    assert (raised.message if raised else None) == error
+    assert (f"{raised.exception}: {raised.message}" if raised else None) == error
 
 
 def test_the_numpy_for_a_module_that_cannot_be_read(tmp_path: Path) -> None:
     (tmp_path / "_C.so").write_bytes(b"no library")
     assert torch_set._numpy_error(str(tmp_path), Files(), [str(tmp_path)], "_C.so") is None
+
+
+@pytest.mark.parametrize(("numpy", "fitness"), [("1.26.4", Fitness.WORKS), ("2.4.6", Fitness.UNKNOWN)])
+def test_a_module_whose_library_is_for_another_numpy(site: Path, numpy: str, fitness: Fitness) -> None:
+    """As pyarrow 12: its modules say nothing of numpy, and libarrow_python.so asks for it when one of them calls it."""
+    module = extension(needed=("libasks.so",), runpath="$ORIGIN", defined=exports("PyInit__C"))
+    files = {"arrow/_C.so": module, "arrow/libasks.so": extension(needed=(), texts=OF_1)}
+    install(site, "arrow", files, requires="numpy", files={"arrow/__init__.py": "from . import _C"})
+    install(site, "user", {}, requires="torch\nRequires-Dist: arrow", files={"user.py": "import torch\n"})
+    install(site, "numpy", {}, version=numpy, requires="")
+    row = rows_of(site).get("arrow")
+    assert row is not None
+    assert row.fitness is fitness
 
 
 def test_a_module_without_python_code(site: Path) -> None:
