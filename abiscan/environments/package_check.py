@@ -118,6 +118,7 @@ class Problem(Struct, frozen=True, kw_only=True):
     :ivar requires: the canonical names of everything installed that it requires, directly or not
     :ivar cause: the distribution that it fails for, which fails itself
     :ivar uses_torch: whether another torch can make a difference
+    :ivar numpy: the numpy that it was compiled for, or something that it requires, as a requirement, where another is
     """
 
     name: str
@@ -129,6 +130,7 @@ class Problem(Struct, frozen=True, kw_only=True):
     requires: frozenset[str] = frozenset()
     cause: str | None = None
     uses_torch: bool = True
+    numpy: str | None = None
 
     @property
     def key(self) -> str:

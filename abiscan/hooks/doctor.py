@@ -276,7 +276,7 @@ def way_out(examination: Examination, python: str | None, named: str | None, ses
             # What fails for another may lack something of its own as well.
             lacking = [item for item in examination.broken if item.row.cause is not None and item.row.missing]
             environment = WholeEnvironment.installed(python)
-            problems = list(_with_requirements([*asked, *lacking], environment))
+            problems = list(_with_requirements([*asked, *lacking], environment, session.files()))
             # pip builds what it plans with: nobody has asked for what is at an address.
             addressed = {str(item.source): why for item in problems if (why := _explain_address(item, environment))}
             tried = [item for item in problems if str(item.source) not in addressed]
@@ -300,13 +300,21 @@ def way_out(examination: Examination, python: str | None, named: str | None, ses
     return result
 
 
-def _with_requirements(broken: Sequence[Broken], environment: WholeEnvironment) -> Iterator[Problem]:
-    """Yield problems with what they require, directly or not, and what of that is not met."""
+def _with_requirements(broken: Sequence[Broken], environment: WholeEnvironment, files: Files) -> Iterator[Problem]:
+    """Yield problems with what they require, directly or not, what of that is not met, and the numpy that it is for."""
+    numpy = environment.find("numpy")
+    other = "numpy<2" if numpy is not None and not numpy.version.startswith(("0.", "1.")) else "numpy>=2"
     for item in broken:
         requires = all_required(environment, item.row.distribution, beyond_torch=False) - {"torch"}
-        below = map(environment.find, sorted(requires))
-        unmet = (unmet for distribution in filter(None, below) for unmet in environment.unmet(distribution))
-        yield msgspec.structs.replace(item.problem, requires=frozenset(requires), unmet=(*item.problem.unmet, *unmet))
+        below = list(filter(None, map(environment.find, sorted(requires))))
+        unmet = (unmet for distribution in below for unmet in environment.unmet(distribution))
+        is_for_other = any(is_for_another_numpy(environment, one, files) for one in (item.row.distribution, *below))
+        yield msgspec.structs.replace(
+            item.problem,
+            requires=frozenset(requires),
+            unmet=(*item.problem.unmet, *unmet),
+            numpy=other if is_for_other else None,
+        )
 
 
 def _explain_address(problem: Problem, environment: WholeEnvironment) -> str | None:

@@ -1,8 +1,9 @@
 """The way out of a broken environment: for each cause, the smallest change after which it is gone.
 
-What distributions require and lack is installed first, with builds for the kind of torch that is there, then another
-version of them, and only then another torch. Each proposal is planned by pip, and the environment that it leads to is
-examined before it is shown. Users wait for all of that, so it ends after some seconds; what is left then is named.
+What distributions require and lack is installed first, with builds for the kind of torch that is there, then the numpy
+that they were compiled for, then another version of them, and only then another torch. Each proposal is planned by pip,
+and the environment that it leads to is examined before it is shown. Users wait for all of that, so it ends after some
+seconds; what is left then is named.
 """
 
 from __future__ import annotations
@@ -209,6 +210,7 @@ class _Search:
 
         :raises OutOfTimeError: before the end
         """
+        self._install_other_numpy()
         parts = [*_connected(self._broken), *([problem] for problem in self._broken)]
         for replacing in (False, True):
             for part in parts:
@@ -290,6 +292,16 @@ class _Search:
                 return
             group = working
 
+    def _install_other_numpy(self) -> None:
+        """Install the numpy that several were compiled for: it changes less than another version of each."""
+        for word in dict.fromkeys(problem.numpy for problem in self._broken if problem.numpy):
+            group = self._unsolved(self._broken)
+            trial = self._examine([word, *self._session.index.words], group) if group else None
+            failing = {problem.key for problem in trial.inspection.problems} if trial else set()
+            working = [problem for problem in group if problem.key not in failing]
+            if trial and working and not failing - {problem.key for problem in self._broken}:
+                self._keep(self._describe(working, trial))
+
     def _is_read(self, name: str, words: Sequence[str]) -> bool:
         self._session.progress(f"looking for builds of {name}")
         return is_read(name, self._torch, self._pip, words)
@@ -348,11 +360,12 @@ def _of_plan(plan: Plan, group: Sequence[Problem], command: str) -> Remedy:
     """Return the installation of what is required, where there was no time to examine what it leads to."""
     search_path = interpreter.search_path(plan.python)
     there = {item: packages.find_installed(item.name, search_path) for item in plan.packages}
+    why = "require what is not there" if any(problem.unmet for problem in group) else "were compiled for another numpy"
     return Remedy(
         remedies=tuple(problem.key for problem in group),
         command=command,
-        advice=f"{listed(problem.name for problem in group)} require what is not there: install it, and run abiscan"
-        " doctor again; there was no time to examine whether it is enough",
+        advice=f"{listed(problem.name for problem in group)} {why}: install it, and run abiscan doctor again; there was"
+        " no time to examine whether it is enough",
         changes=tuple(
             PackageChange(
                 name=item.name,

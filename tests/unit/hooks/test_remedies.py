@@ -136,6 +136,26 @@ def test_a_search_ends_where_an_object_is_no_longer_there(
     assert time.process_time() - begin < 3
 
 
+@pytest.mark.parametrize(
+    ("breaks", "expected"),
+    [((), [("frame", "learns")]), (("learns",), [("frame",)]), (("new",), [])],
+    ids=["all", "some", "what worked"],
+)
+def test_the_numpy_that_packages_were_compiled_for(
+    search: Callable[..., remedies.Remedies], breaks: tuple[str, ...], expected: list[tuple[str, ...]]
+) -> None:
+    broken = [msgspec.structs.replace(lacking(name), unmet=(), numpy="numpy<2") for name in ("frame", "learns")]
+
+    def examine(name: str, names: set[str]) -> Problem | None:
+        if "new" in breaks and "numpy<2" in names:
+            return lacking("new")
+        is_broken = "numpy<2" not in names or name in breaks
+        return lacking(name) if is_broken else None
+
+    result = search(examine, broken)
+    assert commands_of(result) == {names: ["numpy<2"] for names in expected}
+
+
 def test_gigabytes_come_last(search: Callable[..., remedies.Remedies]) -> None:
     result = search(lambda *_: None, ["large", "small"], {"large-helper": 3 << 30})
     assert [remedy.remedies for remedy in result.remedies] == [("small",), ("large",)]
