@@ -6,6 +6,7 @@ unless it is known what is missing.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator
 from typing import Final
 
@@ -18,10 +19,9 @@ _ABSENT_TORCH_NAME: Final = regex(r"'torch[.']|_OpNamespace|The underlying op of
 """What the errors have in their texts that Python and torch raise for a name which torch does not have."""
 _ABSENT_MODULE: Final = regex(r"No module named '(\w+((?:\.\w+)*))'(?:; .*)?")
 """What Python says of a module that is not installed."""
-_QUOTED_VERSION: Final = regex(
-    r"\b([A-Za-z][\w.-]{0,80}?)(?:==|[ ]{1,4}(?:version[ ]{1,4})?)(\d{1,9}(?:\.\w{1,30}){1,9})"
-)
-"""How code says which version it has come upon: ``found tokenizers==0.22.0``."""
+_WORD: Final = regex(r"[A-Za-z][\w-]{0,80}")
+_VERSION: Final = regex(r"(?<![\w.])\d{1,9}(?:\.\w{1,30}){1,9}")
+_MOST_WORDS: Final = 100
 
 
 def is_certain(raised: Raised, surroundings: Surroundings, trace: Trace | None = None) -> bool:
@@ -49,9 +49,13 @@ def _is_absent(raised: Raised, surroundings: Surroundings) -> bool:
 
 
 def _is_refused(raised: Raised, surroundings: Surroundings) -> bool:
-    """Whether an error names the version of a distribution that is installed: code refuses that one."""
-    quoted = _QUOTED_VERSION.findall(raised.message or "")
-    return any(surroundings.version(name) == version for name, version in quoted)
+    """Whether an error has the name and the version of a distribution that is installed: code refuses that one, as in
+    ``requires tokenizers<0.20, but found tokenizers==0.22.0`` or ``Your numpy version is 1.26.4.``
+    """
+    text = raised.message or ""
+    versions = set(_VERSION.findall(text))
+    names = dict.fromkeys(itertools.islice((match[0] for match in _WORD.finditer(text)), _MOST_WORDS))
+    return bool(versions) and any(surroundings.version(name) in versions for name in names)
 
 
 def fails_for_torch(raised: object) -> bool:
