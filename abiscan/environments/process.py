@@ -30,6 +30,7 @@ _TORCH_AND_DEPENDENCIES: Final = frozenset({
     "fsspec", "typing_extensions", "setuptools", "triton",
 })  # fmt: skip
 """The modules of torch, and of what it requires."""
+_BODY: Final = regex(r"\w+/__init__\.py")
 _AT_START: Final = frozenset({
     "__future__", "_collections_abc", "abc", "codecs", "encodings", "genericpath", "io", "ntpath", "os", "posixpath",
     "site", "stat", "runpy", "importlib", "_sitebuiltins", "zipimport", "this", "antigravity", "idlelib", "turtledemo",
@@ -52,7 +53,10 @@ def examine_process(environment: WholeEnvironment, torch: Torch, files_read: Fil
             evidence=(Evidence(subject=item.site),),
             fix=f"install it again: pip install --force-reinstall --no-deps {item}",
         )
-    yield from _shared_files({item: paths for item, paths in files.items() if item not in gone})
+    left = {item: paths for item, paths in files.items() if item not in gone}
+    for item, paths in left.items():
+        yield from _missing_bodies(item, paths)
+    yield from _shared_files(left)
     yield from _interrupted_uninstalls(environment)
     yield from _openmp_runtimes(environment)
     yield from _shadowing_modules(environment)
@@ -86,6 +90,22 @@ def _is_there(distribution: Distribution, path: str) -> bool:
     return observed_fs.is_file(posixpath.join(distribution.site, path))
 
 
+def _missing_bodies(distribution: Distribution, paths: frozenset[str]) -> Iterator[Finding]:
+    """Yield that packages of a distribution have lost what runs as they are imported: another one had the same files,
+    and was uninstalled.
+    """
+    missing = [path for path in sorted(paths) if _BODY.fullmatch(path) and not _is_there(distribution, path)]
+    if missing:
+        yield Finding(
+            rule="leftover",
+            effect=Effect.NOTE,
+            message=f"{distribution} is listed as installed, but {listed(missing)} is not there: its import gives an"
+            " empty package, or fails",
+            evidence=tuple(Evidence(subject=path) for path in missing[:10]),
+            fix=f"install it again: pip install --force-reinstall --no-deps {distribution}",
+        )
+
+
 def _shared_files(files: dict[Distribution, frozenset[str]]) -> Iterator[Finding]:
     """Yield the pairs of distributions that have installed the same files: those of the last one are there."""
     owners: dict[tuple[str, str], Distribution] = {}
@@ -93,7 +113,7 @@ def _shared_files(files: dict[Distribution, frozenset[str]]) -> Iterator[Finding
     for item, paths in files.items():
         for path in sorted(paths):
             owner = owners.setdefault((item.site, path), item)
-            if owner is not item:
+            if owner is not item and _is_there(item, path):
                 shared.setdefault((owner, item), []).append(path)
     for (first, second), same in shared.items():
         yield Finding(

@@ -45,6 +45,20 @@ def test_two_distributions_with_the_same_files(tmp_path: Path) -> None:
     assert message.endswith("have installed the same files: cv2/__init__.py; the last one's remain")
 
 
+def test_one_of_several_with_the_same_files_was_uninstalled(tmp_path: Path) -> None:
+    """As ``pip uninstall opencv-python-headless`` beside two others: the files that all of them list are gone."""
+    for name in ("opencv-python", "opencv-contrib-python"):
+        files = {"cv2/__init__.py": "", "cv2/gapi/__init__.py": "", f"{name}.libs/a.py": ""}
+        install(tmp_path, name, {}, requires="", files=files)
+    (tmp_path / "cv2" / "__init__.py").unlink()
+    (tmp_path / "cv2" / "gapi" / "__init__.py").unlink()
+    lost = "is listed as installed, but cv2/__init__.py is not there: its import gives an empty package, or fails"
+    assert sorted(messages(tmp_path)) == [f"opencv-contrib-python==1.0 {lost}", f"opencv-python==1.0 {lost}"]
+    program = f"import sys\nsys.path.append({str(tmp_path)!r})\nimport cv2\nprint(cv2.__file__)"
+    done = subprocess.run([sys.executable, "-S", "-c", program], capture_output=True, text=True, check=True)
+    assert done.stdout == "None\n"
+
+
 def test_what_earlier_installations_have_left(tmp_path: Path) -> None:
     install(tmp_path, "gone", {}, requires="", files={"gone/__init__.py": ""})
     install(tmp_path, "data", {}, requires="", files={"data.json": ""})
