@@ -164,7 +164,7 @@ def examine_environment(
         rows, required = [fails(distribution=item) for item in users], []
     else:
         # A module that imports torch may be hardly ever imported: an unknown verdict on such a distribution is no news
-        # about torch, unless something is missing that it requires.
+        # about torch, unless it lacks what it requires, or has another version of it, or the wrong numpy.
         all_users = [*users, *copies]
         needed = list_required(environment, users, files)
         required = [item for item in needed if item not in copies]
@@ -174,7 +174,7 @@ def examine_environment(
             row
             for row in examine(environment, asked, session, users=all_users, required=required)
             if row.fitness is not Fitness.UNKNOWN
-            or row.missing
+            or row.unmet
             or (row.distribution in users and environment.may_need_torch(row.distribution))
             or is_for_another_numpy(environment, row.distribution, files)
         ]

@@ -84,6 +84,16 @@ def test_what_was_looked_at_is_no_other_distribution(site: Path) -> None:
     assert document["environment"]["others"] == 1  # plain
 
 
+@pytest.mark.parametrize("requires", ["good", "good>=5", "absent"])
+def test_a_doubt_about_what_has_not_what_it_requires_is_shown(site: Path, requires: str) -> None:
+    """As pandas 3 beside numpy 1, which it refuses in a way that was not followed."""
+    install(site, "user", {}, requires="torch\nRequires-Dist: frame", files={"user.py": "import torch\n"})
+    install(site, "frame", {}, requires=requires, files={"frame/__init__.py": "raise ValueError('numpy is too old')\n"})
+    document = json.loads(run(site, "--format", "json").stdout)
+    shown = [(row["name"], row["verdict"]) for row in document["distributions"] if row["verdict"] == "unknown"]
+    assert shown == ([] if requires == "good" else [("frame", "unknown")])
+
+
 def test_what_a_package_works_without_is_listed(site: Path) -> None:
     code = "import torch\ntry:\n    from . import _C\nexcept ImportError:\n    pass\n"
     objects = {"partly/_C.so": extension(undefined=uses("_ZN2at4goneEv"))}
