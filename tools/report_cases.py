@@ -5,7 +5,8 @@ happened, and what abiscan should answer. A line with "(way out)" has what helpe
 into the folder that ``ABISCAN_CORPUS`` names, and stay there.
 
 An answer is right if its verdict is one that the report admits, and if it has the words of what happened. "unknown" and
-an error that says why there is no answer are counted apart. Anything else is wrong.
+an error that says why there is no answer are counted apart, and so is one that takes more than five minutes. Anything
+else is wrong.
 
     python -m tools.report_cases                              # all reports: downloads 2 GB, takes minutes
     python -m tools.report_cases pytorch/text#2272            # some of them
@@ -39,6 +40,8 @@ _ORACLE: Final = Path(__file__).resolve().parent.parent / "tests" / "oracle"
 REPORTS: Final = _ORACLE / "reports.jsonl"
 SMALL_CASES: Final = _ORACLE / "small_cases.jsonl"
 _SECONDS: Final = 300
+TOO_SLOW: Final = "too slow"
+"""The verdict where the answer takes longer."""
 _Row = TypeVar("_Row", bound="Truth")
 
 
@@ -126,7 +129,7 @@ def score(truth: Truth, answer: Answer) -> Score:
     if answer.verdict in truth.verdict:
         said = all(words in answer.text for words in truth.says) and not any(w in answer.text for w in truth.silent)
         return Score.RIGHT if said else Score.WRONG
-    return Score.UNKNOWN if answer.verdict in ("unknown", "no answer") else Score.WRONG
+    return Score.UNKNOWN if answer.verdict in ("unknown", "no answer", TOO_SLOW) else Score.WRONG
 
 
 def read_answer(code: int, output: str, error: str) -> Answer:
@@ -144,15 +147,18 @@ def read_answer(code: int, output: str, error: str) -> Answer:
 
 def ask(arguments: Sequence[str], folder: Path, beside: Iterable[Path] = ()) -> Answer:
     """Run abiscan in a folder."""
-    process = subprocess.run(
-        [sys.executable, "-m", "abiscan", *arguments, "--format", "json"],
-        cwd=folder,
-        env={**os.environ, "PYTHONPATH": os.pathsep.join(map(str, beside)), "PYTHONSAFEPATH": "1"},
-        capture_output=True,
-        text=True,
-        timeout=_SECONDS,
-        check=False,
-    )
+    try:
+        process = subprocess.run(
+            [sys.executable, "-m", "abiscan", *arguments, "--format", "json"],
+            cwd=folder,
+            env={**os.environ, "PYTHONPATH": os.pathsep.join(map(str, beside)), "PYTHONSAFEPATH": "1"},
+            capture_output=True,
+            text=True,
+            timeout=_SECONDS,
+            check=False,
+        )
+    except subprocess.TimeoutExpired:
+        return Answer(verdict=TOO_SLOW, text="")
     return read_answer(process.returncode, process.stdout, process.stderr)
 
 

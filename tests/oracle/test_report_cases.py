@@ -7,6 +7,7 @@ again: what was right has to stay right.
 from __future__ import annotations
 
 import json
+import subprocess
 import sys
 from collections import Counter
 from pathlib import Path
@@ -42,6 +43,7 @@ def answers() -> dict[str, dict[str, str]]:
         ("works", "has no attribute 'nope'", Score.WRONG),
         ("unknown", "has no attribute 'nope'", Score.UNKNOWN),
         ("no answer", "there is no wheel", Score.UNKNOWN),
+        ("too slow", "", Score.UNKNOWN),
     ],
 )
 def test_score(verdict: str, text: str, expected: Score) -> None:
@@ -68,6 +70,21 @@ def test_what_an_answer_says(code: int, document: dict[str, Any] | None, verdict
 
     assert answer.verdict == verdict
     assert answer.text.endswith("it is said why")
+
+
+def test_the_others_follow_one_that_takes_too_long(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def time_out(*_arguments: object, timeout: float, **_others: object) -> None:
+        raise subprocess.TimeoutExpired("abiscan", timeout)
+
+    case = SmallCase(case=".", arguments=("check", "absent.so"), verdict=("fails",))
+    monkeypatch.setattr(report_cases, "read", lambda _path, type_: [case, case] if type_ is SmallCase else [])
+    monkeypatch.setattr(subprocess, "run", time_out)
+    monkeypatch.setattr(sys, "argv", ["report_cases", "--cases", str(tmp_path)])
+
+    assert report_cases.main() == 0
+    assert "abiscan check absent.so: too slow; true is fails\n0 right, 2 unknown, 0 wrong" in capsys.readouterr().out
 
 
 def test_every_row_of_the_records() -> None:
