@@ -7,8 +7,8 @@ torchvision and torchaudio goes with each torch.
 
 A torch requires its Triton; torchvision and torchaudio require their torch. They are read from the sources in their
 wheels, as torch is (``tools.record_names``); of torchvision and torchaudio, one release of each minor version. Most
-names of numpy are compiled or computed, so numpy is installed and asked: one that any of the recorded versions lists is
-there if ``hasattr`` says so.
+names of numpy are compiled or computed, so numpy is installed and asked: one that any of the recorded versions lists,
+or has in a table of old names, is there if ``hasattr`` says so.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ import warnings
 import zipfile
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
+from types import ModuleType
 from typing import Final
 
 from msgspec import structs
@@ -36,6 +37,7 @@ from abiscan.python.models import companions
 from abiscan.python.module_names import names_of
 from abiscan.python.sources import normalized
 from abiscan.python.torch_names import marks_of
+from abiscan.regex import regex
 from abiscan.torches import companion_names, embedded, release_sets
 from tools.blocks import DATA, MARKS
 from tools.wheels import download, python_of
@@ -48,6 +50,7 @@ Names = dict[str, set[str]]
 _PLATFORM: Final = "manylinux_2_28_x86_64"
 _PYTHON: Final = (3, 12)
 """For which the newest versions of most distributions are."""
+_OLD_NAMES: Final = regex("__(deprecated|expired|former)_")
 _TEST_PARTS: Final = ("tests", "testing", "conftest", "setup", "f2py", "distutils", "_pyinstaller", "_configtool")
 
 
@@ -157,9 +160,15 @@ def list_names(folder: str, asked: Mapping[str, Iterable[str]]) -> dict[str, lis
     for module in ["numpy", *_public_modules(numpy.__path__, "numpy.")]:
         with contextlib.suppress(Exception):  # some import what is not installed
             imported = importlib.import_module(module)
-            names = {*dir(imported), *asked.get(module, ())}
+            names = {*dir(imported), *_unlisted(imported), *asked.get(module, ())}
             found[module] = sorted(name for name in names if _has(imported, name))
     return found
+
+
+def _unlisted(module: ModuleType) -> set[str]:
+    """Return what ``__getattr__`` of a module may give, going by its tables: numpy's names before they went."""
+    tables = (table for name, table in vars(module).items() if _OLD_NAMES.match(name) and isinstance(table, dict))
+    return set[str]().union(*tables)
 
 
 def _public_modules(path: Iterable[str], prefix: str) -> Iterator[str]:

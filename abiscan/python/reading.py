@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from abiscan.python.dropped_modules import DroppedImport
     from abiscan.python.later_names import LaterUse
     from abiscan.python.lost_bases import BaseQuestion
+    from abiscan.python.numpy_needs import NumpyNeed
     from abiscan.python.operator_calls import Overload
     from abiscan.python.version_refusals import OwnRefusal
 
@@ -191,6 +192,16 @@ class PackageReader:
 
         torch = world.torch_version
         return tuple(dropped_imports(code, None if isinstance(torch, Answer) else torch, world.torch_names))
+
+    def numpy_needs(self, world: World, surroundings: Surroundings | None = None) -> tuple[NumpyNeed, ...]:
+        """Return what fails with newer numpys that may be installed: see ``numpy_needs``."""
+        code = self._code_for(world, surroundings)[0]
+        if not world.torch_names or not any(b"numpy" in code.source(file) for file in code.sources):
+            return ()
+        from abiscan.python.numpy_needs import numpy_needs
+
+        with _without_collector():
+            return tuple(numpy_needs(code, world))
 
     def failing_submodules(
         self,

@@ -92,6 +92,10 @@ class Companions(Protocol):
         """Return the names of the versions of a package that a requirement allows (``>=2``), as far as recorded."""
         ...
 
+    def versions(self, package: str) -> Sequence[str]:
+        """Return the versions of a package that are recorded, the oldest first."""
+        ...
+
     def required(self, package: str, machine: str) -> str | None:
         """Return which version of a package goes with this torch on a machine, as ``==3.2.0``."""
         ...

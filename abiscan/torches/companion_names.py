@@ -41,6 +41,10 @@ class CompanionsOf(Struct, frozen=True):
         """Return the names of the versions of a package that a requirement allows."""
         return _matching_versions(package, specifier)
 
+    def versions(self, package: str) -> Sequence[str]:
+        """Return the versions of a package in the data, the oldest first."""
+        return versions(package)
+
     def required(self, package: str, machine: str) -> str | None:
         """Return which versions of a package go with this torch; of Triton, with its builds with CUDA."""
         words = _versions_by_torch(package).get(self.torch or "", ()) if package in WITH_TORCH else ()

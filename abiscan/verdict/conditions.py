@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Final
+from typing import TYPE_CHECKING, Final
+
+from packaging.version import Version
 
 from abiscan.python.model import HowLoaded
 from abiscan.regex import regex
 from abiscan.results.package import ConditionKind, UsedLibrary, VerdictCondition
 from abiscan.verdict.package_reading import PackageFacts
 from abiscan.words import listed, plural
+
+if TYPE_CHECKING:
+    from abiscan.python.numpy_needs import NumpyNeed
 
 _SOFTWARE: Final = {"FFmpeg": regex(r"lib(av(codec|device|filter|format|util)|sw(resample|scale)|postproc)\.so")}
 """What several libraries belong to that users install as one, by its name."""
@@ -25,6 +30,7 @@ def conditions_of(facts: PackageFacts, libraries: Sequence[UsedLibrary]) -> tupl
         *_yet_to_be_built(facts),
         *_refused_files(facts),
         *_dropped_modules(facts),
+        *_older_numpy(facts),
         *_conflicting_packages(facts),
     ):
         conditions.setdefault((condition.kind, condition.name), condition)
@@ -71,6 +77,27 @@ def _dropped_modules(facts: PackageFacts) -> Iterator[VerdictCondition]:
         why = f"{places} {item.module}{through}; {dropped.distribution} {dropped.until} no longer has it"
         name = f"{dropped.distribution}<{dropped.until.partition('.')[0]}"
         yield VerdictCondition(kind=ConditionKind.REQUIREMENT, name=name, why=why)
+
+
+def _older_numpy(facts: PackageFacts) -> Iterator[VerdictCondition]:
+    """Yield below which numpy all works, where one that may be there takes something away."""
+    if facts.numpy_needs:
+        # All of it works with what works with the first that fails.
+        below = min((need.below for need in facts.numpy_needs), key=Version)
+        why = "; ".join(map(_numpy_words, facts.numpy_needs))
+        yield VerdictCondition(kind=ConditionKind.NUMPY, name=f"numpy<{below.removesuffix('.0')}", why=why)
+
+
+def _numpy_words(need: NumpyNeed) -> str:
+    first, *others = map(str, need.lines)
+    if need.name is None:
+        places = f"{first} and {plural(len(others), 'other source')} pass" if others else f"{first} passes"
+        return f"{places} arrays of torch, or to it: with numpy 2, it raises RuntimeError: Numpy is not available"
+    places = f"{first} and {plural(len(others), 'other line')} use" if others else f"{first} uses"
+    owner, _, last = need.name.rpartition(".")
+    # From 2.0 on, numpy says more of some names.
+    says = "AttributeError" if need.below >= "2.0" else f"module '{owner}' has no attribute '{last}'"
+    return f"{places} np.{need.name.partition('.')[2]}, which numpy {need.below} no longer has ({says})"
 
 
 def _conflicting_packages(facts: PackageFacts) -> Iterator[VerdictCondition]:

@@ -50,6 +50,7 @@ if TYPE_CHECKING:
     from abiscan.python.dropped_modules import DroppedImport
     from abiscan.python.later_names import LaterUse
     from abiscan.python.lost_bases import BaseQuestion
+    from abiscan.python.numpy_needs import NumpyNeed
     from abiscan.python.operator_calls import Overload
     from abiscan.python.other_code import OtherCode
     from abiscan.python.version_refusals import OwnRefusal
@@ -92,6 +93,7 @@ class PackageFacts(Struct, frozen=True, kw_only=True):
     :ivar submodules: those of public submodules that fail, or may fail, where the import of the package succeeds
     :ivar open_loads: where it loads files that this torch may refuse, by what is in them
     :ivar dropped: what it imports that new releases of other packages no longer have, and where
+    :ivar numpy_needs: what fails with newer numpys that may be installed with it
     :ivar conflicts: the imports that fail if a package is installed which it does not require
     :ivar process: the process after the libraries that the outcome loads
     :ivar here: whether that process is one of this machine
@@ -107,6 +109,7 @@ class PackageFacts(Struct, frozen=True, kw_only=True):
     submodules: tuple[ImportOutcome, ...] = ()
     open_loads: tuple[PythonLine, ...] = ()
     dropped: tuple[DroppedImport, ...] = ()
+    numpy_needs: tuple[NumpyNeed, ...] = ()
     conflicts: tuple[Conflict, ...] = ()
     process: PackageWorld | ImageWorld
     lacking_alone: Callable[[], tuple[str, ...]]
@@ -143,6 +146,8 @@ class ReadPackage(Struct, frozen=True, kw_only=True):
     """Finds where it loads files that this torch may refuse."""
     dropped: Callable[[], tuple[DroppedImport, ...]]
     """Finds what it imports that new releases of other packages no longer have."""
+    numpy_needs: Callable[[], tuple[NumpyNeed, ...]]
+    """Finds what fails with newer numpys that may be installed."""
     failing_submodules: Callable[[], tuple[ImportOutcome, ...]]
     """Finds the public submodules that fail where the package's own import succeeds."""
     modules: tuple[str, ...]
@@ -185,6 +190,7 @@ class ReadPackage(Struct, frozen=True, kw_only=True):
             submodules=self.failing_submodules() if outcome and outcome.raised is None else (),
             open_loads=self.open_loads() if outcome and outcome.raised is None else (),
             dropped=self.dropped() if outcome and outcome.raised is None else (),
+            numpy_needs=self.numpy_needs() if outcome and outcome.raised is None else (),
             conflicts=self.conflicts() if outcome and outcome.raised is None else (),
             process=process,
             here=self.here,
@@ -282,6 +288,7 @@ class PackageReading:
             conflicts=functools.partial(self._reader.conflicts, world.fresh, surroundings),
             open_loads=functools.partial(self._reader.open_loads, world, surroundings),
             dropped=functools.partial(self._reader.dropped_imports, world, surroundings),
+            numpy_needs=functools.partial(self._reader.numpy_needs, world, surroundings),
             failing_submodules=submodules,
             surroundings=surroundings,
             modules=self._modules,

@@ -2,8 +2,8 @@
 a wheel requires.
 
 What each version has was asked of real ones: ``python -c "import triton.ops"`` with Triton 3.1.0 and 3.2.0, and
-``hasattr`` in numpy 1.26.4, 2.0.2 and 2.4.6; ``tests/oracle/test_companion_names.py`` does so again. What
-torchvision and torchaudio lack is what users of basicsr, pytorchvideo and speechbrain reported.
+``hasattr`` in numpy 1.23.5, 1.24.4, 1.26.4, 2.0.2 and 2.4.6; ``tests/oracle/test_companion_names.py`` does so again.
+What torchvision and torchaudio lack is what users of basicsr, pytorchvideo and speechbrain reported.
 """
 
 from __future__ import annotations
@@ -84,6 +84,8 @@ def test_a_torch_without_cuda_requires_none() -> None:
         ("import numpy as np\nX = np.float64, np.random.rand, np.core, np.typing.NDArray", "numpy>=2.0", None),
         ("import numpy.core.multiarray\nfrom numpy.lib import stride_tricks", "numpy>=2.0", None),
         ("import numpy.distutils", "numpy==1.26.4", None),
+        ("import numpy as np\nnp.float, np.MachAr, np.unicode", "numpy==1.23.5", None),  # by its __getattr__
+        ("import numpy as np\nnp.unicode", "numpy==1.24.4", "AttributeError: None"),
     ],
 )
 def test_numpy_is_one_that_the_wheel_requires(code: str, required: str, expected: str | None) -> None:

@@ -1,0 +1,100 @@
+"""The numpy that packages need: names that newer ones lack, and the arrays of a torch that was compiled for numpy 1.
+
+What each numpy has is what ``hasattr`` says of the real one. That torch 2.2.2 says "Numpy is not available" beside
+numpy 2 is what securefederatedai/openfederatedlearning#999 reports.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from abiscan.python.installed import Surroundings
+from abiscan.python.reading import PackageReader
+from abiscan.torches import embedded_names
+from tests.unit.python.packages import FakeWorld, TextSources
+
+METADATA = "Metadata-Version: 2.1\nName: pack\nVersion: 1\n"
+
+
+def needs(
+    code: str,
+    *,
+    release: str = "2.13.0",
+    requires: str = "numpy",
+    newest: tuple[int, int] | None = None,
+    **around: object,
+) -> list[tuple[str, str | None]]:
+    files = {
+        "pack/__init__.py": f"import torch, numpy as np\n{code}",
+        "pack-1.dist-info/METADATA": f"{METADATA}Requires-Dist: {requires}\n",
+    }
+    world = FakeWorld(torch_names=embedded_names.names(release), newest_python=newest)
+    found = PackageReader(TextSources(files), ["pack"]).numpy_needs(world, Surroundings(**around))  # type: ignore[arg-type]
+    return [(need.below, need.name) for need in found]
+
+
+@pytest.mark.parametrize(
+    ("code", "expected"),
+    [
+        ("def f(): return np.Inf", [("2.0", "numpy.Inf")]),
+        ("class A:\n  def f(self, x): return x.astype(np.float)", [("1.24", "numpy.float")]),
+        ("def f(): return np.Inf if np.less else -np.Inf", [("2.0", "numpy.Inf")]),
+        ("def f(x: np.float_): ...", [("2.0", "numpy.float_")]),
+        ("def f():\n  from numpy import product", [("2.0", "numpy.product")]),
+        ("def f():\n  try: return np.Inf\n  except ValueError: return 0", [("2.0", "numpy.Inf")]),
+        ("def f(): return np.inf, np.nan, np.float64", []),
+        ("def f():\n  try: return np.Inf\n  except AttributeError: return np.inf", []),
+        ("def f(): return np.Inf if np.__version__ < '2' else np.inf", []),
+        ("IS_NP2 = False\ndef f(): return np.Inf if not IS_NP2 else np.inf", []),
+        ("IS_NUMPY_2 = False\ndef f():\n  if not IS_NUMPY_2:\n    return np.Inf", []),
+        ("if not hasattr(np, 'Inf'): np.Inf = np.inf\ndef f(): return np.Inf", []),
+        ("def f(): return getattr(np, 'Inf', None) or np.Inf", []),
+        ("import jax.numpy as np\ndef f(): return np.Inf", []),
+        ("def f():\n  with suppress(AttributeError): return np.Inf", []),
+    ],
+)
+def test_names_that_went(code: str, expected: list[tuple[str, str]]) -> None:
+    assert needs(code) == expected
+
+
+def test_annotations_that_are_not_evaluated() -> None:
+    files = {"pack/__init__.py": "from __future__ import annotations\nimport numpy as np\ndef f(x: np.float_): ..."}
+    reader = PackageReader(TextSources(files), ["pack"])
+
+    assert not reader.numpy_needs(FakeWorld(torch_names=embedded_names.names("2.13.0")))
+
+
+@pytest.mark.parametrize(
+    ("requires", "newest", "expected"),
+    [
+        ("numpy>=1.26", None, [("2.0", "numpy.Inf")]),
+        ("numpy<2", None, []),
+        ("numpy>=2", None, []),  # none that may be installed has it: that is no condition
+        ("numpy", (3, 8), []),  # there is no numpy 2 for it
+        ("numpy", (3, 9), [("2.0", "numpy.Inf")]),
+    ],
+)
+def test_what_may_be_installed(
+    requires: str, newest: tuple[int, int] | None, expected: list[tuple[str, str | None]]
+) -> None:
+    assert needs("def f(): return np.Inf", requires=requires, newest=newest) == expected
+
+
+@pytest.mark.parametrize(
+    ("code", "release", "requires", "expected"),
+    [
+        ("def f(x): return x.numpy()", "2.2.2", "numpy", [("2.0", None)]),
+        ("def f(x): return torch.from_numpy(x)", "1.13.1", "scipy", [("2.0", None)]),
+        ("def f(x): return x.numpy()", "2.3.0", "numpy", []),
+        ("def f(x): return x.numpy()", "2.2.2", "numpy<2", []),
+        ("def f(x): return torch.sum(x)", "2.2.2", "numpy", []),
+    ],
+)
+def test_arrays_of_a_torch_for_numpy_1(
+    code: str, release: str, requires: str, expected: list[tuple[str, str | None]]
+) -> None:
+    assert needs(code, release=release, requires=requires) == expected
+
+
+def test_a_numpy_that_is_known_is_no_condition() -> None:
+    assert not needs("def f(): return np.Inf", planned=(("numpy", "2.1.0"),))
