@@ -106,7 +106,7 @@ def list_notes(target: Path, release: str) -> Iterator[LaterUse]:
     for package in packages_of(target):
         files = PackageFiles(package)
         code = PythonCode(files, files.top_level(), Answer.UNKNOWN)
-        yield from later_uses(code, names) if names else ()
+        yield from (use for use in later_uses(code, names) if not use.doubtful) if names else ()
 
 
 def ask(uses: list[LaterUse]) -> tuple[str, list[bool]]:

@@ -131,6 +131,8 @@ class LaterUse(Struct, frozen=True, order=True, kw_only=True):
         class; "method" if one of an object that may be a tensor is called; "device" if it is taken of the module for a
         device that is computed
     :ivar arguments: those of the call
+    :ivar doubtful: whether the package may well keep it from happening where that torch is: it asks for the name, or
+        for something, elsewhere
     """
 
     name: str
@@ -140,6 +142,7 @@ class LaterUse(Struct, frozen=True, order=True, kw_only=True):
     function: str
     how: str
     arguments: PassedArguments = PassedArguments()
+    doubtful: bool = False
 
 
 def later_uses(
@@ -149,7 +152,7 @@ def later_uses(
     own: Callable[[], Mapping[str, Sequence[Overload]]] = dict,
     imported: Collection[str] = (),
 ) -> tuple[LaterUse, ...]:
-    """Return the uses of names that a torch certainly lacks, by functions that may well be called there.
+    """Return the uses of names that a torch certainly lacks, by functions that may be called there.
 
     Only those count that some release certainly has; others may be brought by packages, or be misspelt.
 
@@ -162,17 +165,29 @@ def later_uses(
     settled = SettledConditions(code, names)
     open_uses = _open_mentions(code, names, own, settled)
     open_uses += (mention for versions in companions for mention in _open_mentions_of(code, versions, settled))
-    unguarded: set[LaterUse] = set()
+    found: dict[LaterUse, _Guard] = {}
     for plain in (False, True):
         mentions = [mention for mention in open_uses if _is_plain(mention.use.name.rpartition(".")[2]) is plain]
-        callers = _Callers(code, mentions, imported, settled) if mentions else None
-        unguarded.update(mention.use for mention in mentions if callers and not callers.guard(mention))
-    return tuple(sorted(unguarded))
+        if not mentions:
+            continue
+        callers = _Callers(code, mentions, imported, settled)
+        for mention in mentions:
+            guard = max(callers.guard(mention), _Guard.PERHAPS if mention.doubtful else _Guard.NONE)
+            found[mention.use] = min(guard, found.get(mention.use, guard))
+    certain = {use.name for use, guard in found.items() if guard is _Guard.NONE}
+    return tuple(
+        sorted(
+            replace(use, doubtful=guard is _Guard.PERHAPS)
+            for use, guard in found.items()
+            if guard is _Guard.NONE or (guard is _Guard.PERHAPS and use.name not in certain)
+        )
+    )
 
 
 def failing_uses(code: PythonCode, names: TorchNames) -> frozenset[LaterUse]:
     """Return the uses that fail in a torch unless a caller prevents it; importing the package may run some."""
-    return frozenset(mention.use for mention in _open_mentions(code, names, dict, SettledConditions(code, names)))
+    mentions = _open_mentions(code, names, dict, SettledConditions(code, names))
+    return frozenset(mention.use for mention in mentions if not mention.doubtful)
 
 
 def _open_mentions(
@@ -261,14 +276,25 @@ def _unguarded_mentions(
         for file in files
         for mention in _Mentions(code, file, names, requested, called, operators, settled.marks(file)).all()
     ]
-    # One use that is guarded shows that the authors know that the name may be missing: then none of its uses counts.
+    # One use that is guarded shows that the authors know that the name may be missing: then no use of it is certain.
     asked = {(mention.use.name, mention.use.error) for mention in mentions if mention.asked}
-    open_uses = [
-        mention for mention in mentions if not mention.guarded and (mention.use.name, mention.use.error) not in asked
-    ]
+    open_uses = [mention for mention in mentions if not mention.asked]
     distinct = {_asked_of(mention.use): mention.use for mention in open_uses}
-    unhandled = {asked for asked, use in distinct.items() if not _is_handled(code, use)}
-    return [mention for mention in open_uses if _asked_of(mention.use) in unhandled]
+    handled = {asked for asked, use in distinct.items() if _is_handled(code, use)}
+    return [
+        replace(mention, doubtful=True) if is_known or mention.guarded else mention
+        for mention in open_uses
+        for is_handled in [_asked_of(mention.use) in handled]
+        for is_known in [is_handled or (mention.use.name, mention.use.error) in asked]
+        if not is_handled or _may_be_missed(code, mention.use)
+    ]
+
+
+def _may_be_missed(code: PythonCode, use: LaterUse) -> bool:
+    """Whether what shows that a package knows a name says nothing of this use: it is a text, and sets nothing."""
+    return use.how in {"attribute", "from", "import"} and not (
+        code.may_set(use.name.rpartition(".")[2]) or operator_named(use.name)
+    )
 
 
 def _within_limit(code: PythonCode, wanted: Mapping[str, Iterable[str]]) -> Mapping[str, Iterable[str]]:
@@ -445,6 +471,7 @@ def _is_plain(name: str) -> bool:
 class _Mention(Struct, frozen=True, kw_only=True):
     """A use of a missing name.
 
+    :ivar doubtful: see ``LaterUse``
     :ivar guarded: whether something guards it where it stands
     :ivar asked: whether what guards it may well ask for a version
     :ivar public: the names by which others use the function that it is in: of a class, and of the function
@@ -456,6 +483,7 @@ class _Mention(Struct, frozen=True, kw_only=True):
     asked: bool
     public: tuple[str, ...]
     nested: tuple[str, ...]
+    doubtful: bool = False
 
 
 Origins = dict[str, str | None]
@@ -1025,6 +1053,15 @@ def _make_mention(use: LaterUse, scope: _Scope, *, guarded: bool) -> _Mention:
     )
 
 
+class _Guard(enum.IntEnum):
+    """Whether something keeps a use from happening where its name is missing."""
+
+    NONE = 0
+    PERHAPS = 1
+    SURE = 2
+    """What asks for a version, where it stands or at its callers, is taken at its word."""
+
+
 class _Callers:
     """The functions, classes and modules that a package uses where a condition decides.
 
@@ -1108,29 +1145,31 @@ class _Callers:
             return self._callable
         return self._modules[not mention.public]
 
-    def guard(self, mention: _Mention) -> bool:
-        """Whether the function that mentions a name, or its class or module, is used where a condition decides."""
+    def guard(self, mention: _Mention) -> _Guard:
+        """Return whether the function that mentions a name, or its class or module, is used where a condition
+        decides.
+        """
         # Whatever the condition is, a file that was saved as a whole object is refused, unless the call itself says
         # otherwise.
         if mention.use.how == "default":
-            return False
+            return _Guard.NONE
         if mention.use.file not in self._open_to(mention):
-            return True
+            return _Guard.SURE
         # By bare names, as far back as the users were noted: one use of the function under a condition, of whatever has
         # the name, is enough. For its class, and for users of its users, the condition has to ask for a version.
         names = set(_sought(mention))
-        if not self._guarded.isdisjoint(names.intersection(mention.public[-1:])):
-            return True
+        is_guarded = not self._guarded.isdisjoint(names.intersection(mention.public[-1:]))
         for _ in range(_MOST_CALLS):
             if not (self._asked | self._unknown).isdisjoint(names):
-                return True
+                return _Guard.SURE
             names = {user for name in names for user in self._users.get(name, ()) if not self._is_common(user)}
         tree = self._code.tree(mention.use.file) if mention.nested else None
         own = [node for node in tree.body if getattr(node, "name", None) in mention.public] if tree else []
         values = self._settled.marks(mention.use.file) if own else frozenset[str]()
-        return any(
+        is_guarded = is_guarded or any(
             word in mention.nested and guarded for node in own for word, guarded, _ in _guarded_words(node, values)
         )
+        return _Guard.PERHAPS if is_guarded else _Guard.NONE
 
 
 def _functions_of(statement: ast.stmt, user: str | None) -> Iterator[tuple[ast.AST, tuple[str, ...]]]:

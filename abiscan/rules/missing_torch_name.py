@@ -23,13 +23,16 @@ that the package's own libraries do not define. Options count where they are set
 **Fix.** Use a release that has the name, or a version of the package for this torch. In your own package, ask first:
 `hasattr(torch.amp, "custom_bwd")`.
 
+**Notes.** A name that the package asks for elsewhere, or has as a text, or uses in a function that is called under some
+condition, may well be missed: one guard does not show that all uses have one. Such uses are listed in one note, and
+change no exit code.
+
 **Limits.** A use does not count if a condition that may depend on the version of torch stands around it, before it or
-at its callers, if the package sets the name or has it as a text (a plain word only where it looks names of torch up),
-in tests, for devices that other packages add, and where it is not certain what a name stands for. A condition on
-`torch.__version__` that certainly holds in this release does not count as one (`Version`, `parse`, tuples, constants
-and functions of the module). Of objects, those count whose class is certain: `self` in a class that derives from one
-of torch's alone, and what `torch.zeros(…)` and the like return; of classes, only the ones that extensions derive from
-or patch, such as `torch.Tensor`. So silence proves nothing.
+at its callers, if the package sets the name, in tests, for devices that other packages add, and where it is not
+certain what a name stands for. A condition on `torch.__version__` that certainly holds in this release does not count
+as one (`Version`, `parse`, tuples, constants and functions of the module). Of objects, those count whose class is
+certain: `self` in a class that derives from one of torch's alone, and what `torch.zeros(…)` and the like return; of
+classes, only the ones that extensions derive from or patch, such as `torch.Tensor`. So silence proves nothing.
 
 **Example.** `torch.autograd.profiler.format_time is missing in torch 2.13.0: monai uses it in 1 function`
 """
@@ -37,20 +40,24 @@ or patch, such as `torch.Tensor`. So silence proves nothing.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING
+from itertools import groupby
+from typing import TYPE_CHECKING, Final
 
 from abiscan.findings import Confidence, Effect, Evidence, Finding, rule
 from abiscan.linkage.linkage import Linkage
 from abiscan.python.operator_calls import operator_named
 from abiscan.python.torch_classes import CLASSES, missing_attribute
 from abiscan.python.torch_texts import NO_OPERATOR, NO_OPERATOR_FOR_META, NO_OVERLOAD, release_of, says
-from abiscan.words import plural, ranges
+from abiscan.words import listed, plural, ranges
 
 if TYPE_CHECKING:
     from abiscan.python.later_names import LaterUse
     from abiscan.torches.name_history import NameHistory
 
 
+UNLESS_KEPT: Final = ", unless a condition elsewhere keeps it from that"
+"""What is said of a use where the package shows elsewhere that it knows of other torches."""
+_NAMES_SHOWN: Final = 8
 _OWN_FIX = "use a version of the package whose Python code matches its libraries: they define the operator differently"
 
 
@@ -92,6 +99,37 @@ def list_findings(
         fix=advise(history, ("has", "have"), f"a version of {package} for {lacking}", its_torch),
         says=_error_text(uses[0], release),
     )
+
+
+def list_doubtful(uses: Sequence[LaterUse], package: str, torch: str, release: str | None) -> Iterator[Finding]:
+    """Yield a note about names that a package uses and shows elsewhere to know of: one for all.
+
+    :param torch: the torch that lacks them, in words
+    :param release: the number of that torch
+    """
+    for top, group in groupby(uses, lambda use: use.name.partition(".")[0]):
+        of_package = tuple(group)
+        names = tuple(dict.fromkeys(use.name for use in of_package))
+        verb, them = ("are", "them") if len(names) > 1 else ("is", "it")
+        lacking = torch if top == "torch" else f"the {top} that goes with {torch}"
+        yield Finding(
+            rule=RULE.name,
+            effect=Effect.NOTE,
+            message=(
+                f"{listed(names, _NAMES_SHOWN)} {verb} missing in {lacking}: {package} uses {them} in "
+                f"{count_places(of_package)}{UNLESS_KEPT}"
+            ),
+            confidence=Confidence.POSSIBLE,
+            evidence=tuple(
+                Evidence(
+                    subject=f"{use.file}:{use.line}",
+                    readable=f"{use.file}:{use.line}: {_error_text(use, release)}",
+                    object=use.function or None,
+                )
+                for use in of_package
+            ),
+            fix=f"call what uses {them} only with a torch that has {them}, or use a version of {package} for {lacking}",
+        )
 
 
 def advise(history: NameHistory, verbs: tuple[str, str], otherwise: str, note: str = "") -> str:

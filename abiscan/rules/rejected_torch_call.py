@@ -25,6 +25,9 @@ call raises `TypeError`; of an operator, `RuntimeError`.
 **Fix.** Use a release that takes the call, or a version of the package for this torch. In your own package, leave the
 argument out, or pass it only where `inspect.signature` has it.
 
+A call in a function that is called under some condition, or that other code of the package asks a version for, is a
+note.
+
 **Limits.** What counts is what counts for [missing-torch-name](missing-torch-name.md): a call does not if the version
 of torch may decide whether it is made, if a `TypeError` is caught around it, if the package sets the function, or if it
 asks functions for their parameters. Of functions and classes in Python, only those count that no decorator changes; of
@@ -41,7 +44,7 @@ from typing import TYPE_CHECKING
 
 from abiscan.findings import Confidence, Effect, Evidence, Finding, rule
 from abiscan.linkage.linkage import Linkage
-from abiscan.rules.missing_torch_name import advise, count_places
+from abiscan.rules.missing_torch_name import UNLESS_KEPT, advise, count_places
 
 if TYPE_CHECKING:
     from abiscan.python.later_names import LaterUse
@@ -72,11 +75,13 @@ def list_findings(
     other = advice or f"a version of {package} for {torch}"
     does = f"imports {needs}, which torch does not require, for a call" if needs else "rejects a call"
     # Of which class the object of a method is, nothing says, nor what else is installed.
-    is_possible = needs or all(call.how == "method" for call in calls)
+    is_doubtful = all(call.doubtful for call in calls)
+    is_possible = needs or is_doubtful or all(call.how == "method" for call in calls)
+    where = f"{count_places(calls)}{UNLESS_KEPT if is_doubtful else ''}"
     yield Finding(
         rule=RULE.name,
-        effect=Effect.CALL_FAILS,
-        message=f"{history.name} {does} in {torch}: {package} makes it in {count_places(calls)}",
+        effect=Effect.NOTE if is_doubtful else Effect.CALL_FAILS,
+        message=f"{history.name} {does} in {torch}: {package} makes it in {where}",
         confidence=Confidence.POSSIBLE if is_possible else Confidence.CERTAIN,
         evidence=tuple(
             Evidence(subject=f"{call.file}:{call.line}", object=call.function or None, since=since, until=until)

@@ -73,7 +73,12 @@ def later_findings(
     if result.verdict is PackageVerdict.IMPORT_FAILS:
         return
     torch = f"torch {result.torch}" if result.torch else "this torch"
-    for (name, error), group in groupby(find_uses(), attrgetter("name", "error")):
+    found = tuple(find_uses())
+    if missing_torch_name.RULE in rules:
+        doubtful = [use for use in found if use.doubtful and not use.error]
+        yield from missing_torch_name.list_doubtful(doubtful, result.name, torch, result.torch)
+    counted = (use for use in found if use.error or not use.doubtful)
+    for (name, error), group in groupby(counted, attrgetter("name", "error")):
         uses = tuple(group)
         if not error and missing_torch_name.RULE in rules:
             yield from missing_torch_name.list_findings(uses, history(name), result.name, torch, result.torch)

@@ -17,10 +17,15 @@ from tests.clock import grows_linearly
 from tests.unit.python.packages import FakeWorld, TextSources
 
 
-def uses(files: dict[str, str], release: str = "2.13.0") -> list[LaterUse]:
+def all_uses(files: dict[str, str], release: str = "2.13.0") -> tuple[LaterUse, ...]:
     sources = {path: textwrap.dedent(text) for path, text in files.items()}
     world = FakeWorld(torch_names=embedded_names.names(release))
-    return list(PackageReader(TextSources(sources), ["pack"]).later_uses(world))
+    return PackageReader(TextSources(sources), ["pack"]).later_uses(world)
+
+
+def uses(files: dict[str, str], release: str = "2.13.0") -> list[LaterUse]:
+    """Those that nothing in the package makes doubtful."""
+    return [use for use in all_uses(files, release) if not use.doubtful]
 
 
 def names_in(body: str, release: str = "2.13.0") -> list[tuple[str, int, str]]:
@@ -779,3 +784,30 @@ def test_annotations_are_evaluated_before_python_3_14(python: tuple[int, int], *
         TextSources({"pack/__init__.py": f"import torch\ndef f():\n  def g(x: {GONE}): ..."}), ["pack"]
     )
     assert [use.name for use in reader.later_uses(world)] == [GONE] * is_used
+
+
+@pytest.mark.parametrize(
+    ("body", "doubtful"),
+    [
+        # greentfrapp/lucent#23, eriklindernoren/PyTorch-YOLOv3#753: each failed, though a condition stood elsewhere.
+        (f"{CALLED}def g(x):\n  try: return f(x)\n  except Exception: pass", True),
+        (f"class A:\n  def g(self, x):\n    if self.fast: return {GONE}(x)", True),
+        (f"{CALLED}X = hasattr(torch.autograd.profiler, 'format_time')", True),
+        (f"{CALLED}def g(x):\n  try: return {GONE}(x)\n  except AttributeError: pass", True),
+        (f"{CALLED}def g(x):\n  if torch.__version__ < '1.9': return f(x)", None),
+        (f"{CALLED}torch.autograd.profiler.format_time = str", None),
+        (f"def f(x):\n  if torch.__version__ < '1.9': return {GONE}(x)", None),
+        (f"{CALLED}def g(x): return f(x)", False),
+    ],
+)
+def test_what_the_package_may_keep_from_happening(body: str, *, doubtful: bool | None) -> None:
+    found = all_uses({"pack/__init__.py": f"import torch\n{body}"})
+
+    assert [use.doubtful for use in found] == ([] if doubtful is None else [doubtful])
+
+
+def test_a_use_that_is_certain_leaves_out_the_others() -> None:
+    other = f"class A:\n  def g(self, x):\n    if self.fast: return {GONE}(x)"
+    found = all_uses({"pack/__init__.py": f"import torch\n{CALLED}{other}"})
+
+    assert [(use.line, use.doubtful) for use in found] == [(2, False)]

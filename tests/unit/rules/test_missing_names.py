@@ -5,11 +5,12 @@ a torch that runs, for every way in which code uses a name.
 from __future__ import annotations
 
 import pytest
+from msgspec import structs
 
-from abiscan.findings import Confidence
+from abiscan.findings import Confidence, Effect
 from abiscan.python.later_names import LaterUse
 from abiscan.rules import rejected_torch_call
-from abiscan.rules.missing_torch_name import count_places, list_findings
+from abiscan.rules.missing_torch_name import count_places, list_doubtful, list_findings
 from abiscan.torches import name_history
 from abiscan.torches.name_history import NameHistory
 
@@ -116,3 +117,34 @@ def test_a_place_has_the_function_that_it_is_in(function: str, object_: str | No
     rejected = rejected_torch_call.list_findings(uses, history("torch.nope"), "pack", "torch 2.13.0")
     for finding in (*missing, *rejected):
         assert [(place.subject, place.object) for place in finding.evidence] == [("pack/a.py:1", object_)]
+
+
+def test_doubtful_uses_are_one_note_for_all_names() -> None:
+    uses = [use("torch.irfft", "attribute"), use("torch.nope", "from", function="g", line=7)]
+    (finding,) = list_doubtful(uses, "pack", "torch 2.13.0", "2.13.0")
+
+    assert (finding.effect, finding.confidence) == (Effect.NOTE, Confidence.POSSIBLE)
+    assert finding.message == (
+        "torch.irfft, torch.nope are missing in torch 2.13.0: pack uses them in 2 functions,"
+        " unless a condition elsewhere keeps it from that"
+    )
+    assert [evidence.readable for evidence in finding.evidence] == [
+        "pack/a.py:1: module 'torch' has no attribute 'irfft'",
+        "pack/a.py:7: cannot import name 'nope' from 'torch'",
+    ]
+
+
+def test_a_doubtful_use_of_another_package() -> None:
+    (finding,) = list_doubtful([use("torchvision.io.x", "attribute")], "pack", "torch 2.13.0", "2.13.0")
+
+    assert finding.message.startswith(
+        "torchvision.io.x is missing in the torchvision that goes with torch 2.13.0: pack"
+    )
+
+
+def test_doubtful_calls_are_a_note() -> None:
+    call = structs.replace(use("torch.meshgrid", "call"), error="meshgrid() got …", doubtful=True)
+    (finding,) = rejected_torch_call.list_findings([call], history("torch.meshgrid", "2.13.0"), "pack", "torch 2.4.1")
+
+    assert (finding.effect, finding.says) == (Effect.NOTE, "meshgrid() got …")
+    assert finding.message.endswith("pack makes it in 1 function, unless a condition elsewhere keeps it from that")
