@@ -2,7 +2,7 @@
 values alone.
 
 What is in a file is not known. But code that takes a configuration or a vocabulary from it shows that it is more than
-the state of a module, which every torch takes.
+the state of a module, which every torch takes; so does code that saves something else in the same place.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from abiscan.python.model import PythonLine
 from abiscan.python.nodes import child_nodes, walk
 from abiscan.python.sources import is_for_users
 from abiscan.python.torch_names import TorchNames
+from abiscan.python.written import write_expression
 from abiscan.regex import regex
 
 _OF_OBJECTS: Final = regex(
@@ -26,6 +27,8 @@ _OF_OBJECTS: Final = regex(
     r"|(replay_)?buffer|attr_dict|attributes"
 )
 """The keys under which checkpoints keep objects of classes beside their tensors."""
+_OF_STATE: Final = regex(r"(?i)state|dict|weight|param|tensor|emb|checkpoint|ckpt|feat|logit|label|mask|idx|indic")
+"""Words of what is saved that is made of tensors."""
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
 _MOST_LOADS: Final = 20
 _MOST_PARTS: Final = 20_000
@@ -50,13 +53,49 @@ def open_loads(code: PythonCode) -> Iterator[PythonLine]:
 
 
 def _loads_of_objects(tree: ast.Module) -> Iterator[ast.Call]:
-    names = _names_of(tree)
+    names, saves = _names_of(tree, "load"), _names_of(tree, "save")
     words = {name.rpartition(".")[2].encode() for name in names}
+    saved = _saved_objects(tree, saves)
     for body in (tree, *(node for node in walk_with(tree, words) if isinstance(node, _FUNCTIONS))):
         parts = list(itertools.islice(_own_parts(body), _MOST_PARTS))
         calls = (part for part in parts if isinstance(part, ast.Call) and leaves_out(part, LOAD))
         loads = itertools.islice((call for call in calls if _name_of(call.func) in names), _MOST_LOADS)
-        yield from (load for load in loads if _keeps_objects(load, parts))
+        for load in loads:
+            is_of_objects = saved and load.args and write_expression(load.args[0]) in saved
+            if (is_of_objects and not _loads_state(load, parts)) or _keeps_objects(load, parts):
+                yield load
+
+
+def _saved_objects(tree: ast.Module, saves: Collection[str]) -> frozenset[str]:
+    """Return where a source saves what may be more than tensors, by the text of the path."""
+    paths = set[str]()
+    for node in walk_with(tree, [b"save"]) if saves else ():
+        if isinstance(node, ast.Call) and _name_of(node.func) in saves and len(node.args) > 1:
+            path = node.args[1]
+            # A name alone says nothing: in another function, it stands for another path.
+            if not isinstance(path, ast.Name) and not _is_state(node.args[0]):
+                paths.add(write_expression(path))
+    return frozenset(paths)
+
+
+def _is_state(value: ast.expr) -> bool:
+    """Whether what is saved seems to be the state of a module, or tensors in plain containers, going by its words."""
+    names = (getattr(part, "attr", getattr(part, "id", "")) for part in walk(value))
+    return isinstance(value, (ast.Dict, ast.DictComp)) or any(map(_OF_STATE.search, names))
+
+
+def _loads_state(load: ast.Call, parts: Collection[ast.AST]) -> bool:
+    """Whether what is loaded is used as the state of a module, or as a dictionary with keys of its own."""
+    bound = [part for part in parts if isinstance(part, ast.Assign) and _mentions(part.value, load, ())]
+    targets = (node for part in bound for target in part.targets for node in walk(target))
+    names = {node.id for node in targets if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)}
+    used = (
+        (part.value if isinstance(part.slice, ast.Constant) and isinstance(part.slice.value, str) else None)
+        if isinstance(part, ast.Subscript)
+        else (part if isinstance(part, ast.Call) and "state" in write_expression(part.func) else None)
+        for part in parts
+    )
+    return any(map(_OF_STATE.search, names)) or any(part is not None and _mentions(part, load, names) for part in used)
 
 
 def _name_of(function: ast.expr) -> str | None:
@@ -65,14 +104,14 @@ def _name_of(function: ast.expr) -> str | None:
     return function.id if isinstance(function, ast.Name) else None
 
 
-def _names_of(tree: ast.Module) -> frozenset[str]:
-    """Return what a source calls ``torch.load``."""
+def _names_of(tree: ast.Module, function: str) -> frozenset[str]:
+    """Return what a source calls a function of ``torch``."""
     names = set[str]()
     for node in walk_with(tree, [b"import"]):
         if isinstance(node, ast.Import):
-            names.update(f"{alias.asname or alias.name}.load" for alias in node.names if alias.name == "torch")
+            names.update(f"{alias.asname or alias.name}.{function}" for alias in node.names if alias.name == "torch")
         elif isinstance(node, ast.ImportFrom) and node.module == "torch":
-            names.update(alias.asname or alias.name for alias in node.names if alias.name == "load")
+            names.update(alias.asname or alias.name for alias in node.names if alias.name == function)
     return frozenset(names)
 
 

@@ -8,6 +8,8 @@ from abiscan.python.reading import PackageReader
 from abiscan.torches import embedded_names
 from tests.unit.python.packages import FakeWorld, TextSources
 
+LOADS_GRAPHS = "class A:\n  def f(self): self.d, self.s = torch.load(self.paths[0])\n"
+
 
 @pytest.mark.parametrize(
     ("body", "release", "told"),
@@ -24,6 +26,22 @@ from tests.unit.python.packages import FakeWorld, TextSources
         ),
         # LucasAlegre/morl-baselines#158.
         ("import torch as th\ndef f(self, p):\n  c = th.load(p)\n  self.b = c['replay_buffer']", "2.6.0", True),
+        # snap-stanford/ogb#497: a dataset of graphs, saved and loaded as torch_geometric does.
+        (
+            f"{LOADS_GRAPHS}  def g(self, d): torch.save(self.collate(d), self.paths[0])",
+            "2.6.0",
+            True,
+        ),
+        (
+            f"{LOADS_GRAPHS}  def g(self, m): torch.save(m.state_dict(), self.paths[0])",
+            "2.6.0",
+            False,
+        ),
+        ("def f(m, s): m.load_state_dict(torch.load(s.a))\ndef g(d, s): torch.save(d, s.a)", "2.6.0", False),
+        ("def f(s):\n  d = torch.load(s.a)\n  return d['mu']\ndef g(d, s): torch.save(d, s.a)", "2.6.0", False),
+        ("def f(s): return torch.load(s.a)\ndef g(d, s): torch.save(d, s.a)", "2.6.0", True),
+        ("def f(p): return torch.load(p)\ndef g(d, p): torch.save(d, p)", "2.6.0", False),
+        ("def f(s): return torch.load(s.a)\ndef g(d, s): torch.save(d, s.b)", "2.6.0", False),
         ("def f(p, m): m.load_state_dict(torch.load(p)['state_dict'])", "2.13.0", False),
         ("def f(p):\n  c = torch.load(p)\n  return c['epoch'], c['model']", "2.13.0", False),
         ("def f(p, o):\n  c = torch.load(p)\n  return o['config']", "2.13.0", False),
