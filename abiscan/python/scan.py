@@ -284,10 +284,22 @@ class Outline:
     def mentions(self, names: Iterable[bytes]) -> bool:
         """Whether one of these is used outside of functions, or in the parameters of one."""
         return any(
-            (self.outside_functions(position) or self._in_signature(position)) and not self._is_import(position)
+            (self.outside_functions(position) or self._in_signature(position))
+            and not self._is_import(position)
+            and not self._is_in_docstring(position)
             for name in names
             for position in self._whole_words(name)
         )
+
+    def _is_in_docstring(self, position: int) -> bool:
+        """Whether a position is in the text that a module, a class or a function begins with."""
+        number = bisect_right(self._docstrings, position, key=lambda span: span[0]) - 1
+        return number >= 0 and position < self._docstrings[number][1]
+
+    @cached_property
+    def _docstrings(self) -> list[tuple[int, int]]:
+        """Where the docstrings with three quotes begin and end."""
+        return [match.span("text") for match in _DOCSTRING.finditer(self.data)]
 
     def keyword_calls(self, names: frozenset[str]) -> Iterator[tuple[str, frozenset[str]]]:
         """Yield the calls of some functions with keywords, in decorators and at the left margin: name and keywords."""
@@ -387,6 +399,10 @@ _BRACKET = regex(rb"[][(){}]")
 _LONGEST_CALL = 2000
 _BRACKET_OR_COLON = regex(rb"[][(){}:]")
 _USED = regex(rb"[^\w\s,'\"]")
+_DOCSTRING = regex(
+    rb"(?:\A(?:\s|#[^\n]*\n)*|\n[ \t]*(?:(?:(?:async[ \t]+)?def|class)\b|\))[^\n]*:[ \t]*\n\s*)"
+    rb"[rRuU]?(?P<text>(?P<quotes>\"\"\"|''')(?s:.*?)(?P=quotes))"
+)
 _NO_NAMES = regex(rb"#[^\n]*|[()\\]")
 _NO_CALL = (b"def ", b"elf.", b"cls.")
 

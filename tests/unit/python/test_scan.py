@@ -102,3 +102,16 @@ def test_a_function_acts_by_what_stands_in_the_sources_that_define_it(monkeypatc
     code = PythonCode(PackageFiles(TextSources(files)), ["p"], (3, 11))
     assert [name for name in (b"load", b"start", b"stop", b"absent") if code.is_acting(name)] == [b"load", b"start"]
     assert looked_at == [id(code.outline("p/user.py"))]
+
+
+def test_what_a_docstring_mentions_is_not_used() -> None:
+    source = (
+        b'#!/bin/sh\n# note\n"""Text aa.b1"""\nimport aa\n'
+        b'def f(\n    x: aa.b2,\n) -> int:\n\n    r"""Text aa.b3\n\n    :"""\n'
+        b"class A(aa.b4):\n    '''Text\n    aa.b5'''\n    y = aa.b6\n"
+        b'    async def g(self):\n        """aa.b7"""\n'
+        b'CODE = """\naa.b8"""\nz = aa.b9\n'
+    )
+    outline = Outline(source)
+    used = [number for number in range(1, 10) if outline.mentions([b"b%d" % number])]
+    assert used == [2, 4, 6, 8, 9]
