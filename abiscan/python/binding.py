@@ -86,6 +86,10 @@ class Binding(Expressions):
             for target in targets
         )
 
+    def may_return(self, value: TargetExpression) -> bool:
+        """Whether a function may return what is still to be asked: nothing can change that value."""
+        return not (self.is_speculative or isinstance(self.world.foresee(value.of), list))
+
     def put(self, owner: object, name: str, value: object) -> None:
         """Execute ``owner.name = value``."""
         attributes.set_attribute(self, owner, name, NotKnown(f".{name}") if self.is_speculative else value)

@@ -43,10 +43,11 @@ from abiscan.python.values import (
 _OPERATORS: dict[str, ast.operator] = {f"__{name}__": op() for op, (name, _) in special.OPERATORS.items()}
 _CHARACTERS_PER_PART = 8
 _TYPE_METHODS = {"__new__", "__init__", "maketrans", "mro", "fromkeys"}
-_CHANGING = {
+CHANGING = {
     "add", "append", "clear", "difference_update", "discard", "extend", "insert", "intersection_update", "pop",
     "popitem", "remove", "reverse", "setdefault", "sort", "symmetric_difference_update", "update",
 }  # fmt: skip
+"""Methods that change their container."""
 
 
 class HostMethod(Modelled):
@@ -64,7 +65,7 @@ class HostMethod(Modelled):
     def call(self, machine: PythonMachine, args: list[object], kwargs: dict[str, object]) -> object:
         """Call the method, if all that it needs is known."""
         # If it is unknown whether the code runs at all, a change leaves the items of a container unknown.
-        if machine.is_speculative and isinstance(self.value, (list, dict, set)) and self.name in _CHANGING:
+        if machine.is_speculative and isinstance(self.value, (list, dict, set)) and self.name in CHANGING:
             note_change(self.value)
             return NotKnown(self.display_name() + "()")
         if self.value is dict and self.name == "fromkeys":
@@ -100,7 +101,7 @@ class HostMethod(Modelled):
                 (argument for argument in (self.value, *args, *kwargs.values()) if isinstance(argument, NotKnown)), None
             )
             name = self.display_name() + "()"
-            if isinstance(self.value, (list, dict, set)) and self.name in _CHANGING:
+            if isinstance(self.value, (list, dict, set)) and self.name in CHANGING:
                 note_change(self.value)
             if isinstance(self.value, str) and self.name == "format":
                 size = functools.partial(size_of_filled, self.value, "{")
@@ -418,6 +419,11 @@ _METHODS: dict[tuple[type, str], Method] = {
     (set, "discard"): _set_discard,
     (set, "remove"): _set_remove,
 }
+
+
+def models_of(name: str) -> dict[type, Method]:
+    """Return what stands for the methods of a name, by the types of their values."""
+    return {cls: method for (cls, own), method in _METHODS.items() if own == name}
 
 
 # ---- constructors

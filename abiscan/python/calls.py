@@ -41,6 +41,7 @@ from abiscan.python.values import (
     PythonModule,
     Scope,
     Stage,
+    TargetExpression,
     Thrown,
     Why,
     Wrapped,
@@ -104,14 +105,19 @@ class Calls(ClassMaking):
 
     def call(self, function: object, args: list[object], kwargs: dict[str, object]) -> object:
         """Call a value."""
+        value = self.call_unsettled(function, args, kwargs)
+        return self.settle(value) if type(value) is TargetExpression else value
+
+    def call_unsettled(self, function: object, args: list[object], kwargs: dict[str, object]) -> object:
+        """Call a value; what it gives may be a question to the target."""
         kind = type(function)
         if kind is PythonFunction:
             return self.call_function(function, args, kwargs)  # type: ignore[arg-type]
         if kind is Bound:
-            return self.call(function.function, [function.receiver, *args], kwargs)  # type: ignore[attr-defined]
+            return self.call_unsettled(function.function, [function.receiver, *args], kwargs)  # type: ignore[attr-defined]
         function = self.settle(function)
         if type(function) is not kind:  # what stood for it is settled
-            return self.call(function, args, kwargs)
+            return self.call_unsettled(function, args, kwargs)
         if isinstance(function, Modelled):
             return function.call(self, args, kwargs)
         if isinstance(function, NotKnown):
@@ -272,14 +278,14 @@ class Calls(ClassMaking):
     def _at_once(self, form: FunctionForm, scope: Scope) -> Body:
         """Run the body of a coroutine at once: nothing suspends it."""
         yield from ()
-        return self._result(form.run(self, scope))
+        return self.settle(self._result(form.run(self, scope)))
 
     def _suspended(self, node: FunctionNode, scope: Scope) -> Body:
         """Run the body of a generator."""
         if isinstance(node, ast.Lambda):
             yield from self._lifted([node.body], scope)
             return self.evaluate(node.body, scope)
-        return self._result((yield from self.flow(node.body, scope)))
+        return self.settle(self._result((yield from self.flow(node.body, scope))))
 
     def _result(self, signal: Signal | None) -> object:
         """Return what a function returns whose body has ended so."""
@@ -332,8 +338,10 @@ class Calls(ClassMaking):
         """Return the parameters by name; raises where Python certainly would."""
         form = form_of(function.node)
         positional = form.positional
-        if len(args) == len(positional) and not kwargs and form.is_plain and not _takes_more(args):
-            return dict(zip(positional, args, strict=True))
+        if form.is_plain and len(args) <= len(positional) and not _takes_more(args):
+            plain = _bind_plainly(function, form, args, kwargs)
+            if plain is not None:
+                return plain
         # As initialize_locals (Python/ceval.c): by position first, then by name. Parameters that are positional only
         # leave their names free for ``**kwargs``.
         parameters = function.node.args
@@ -532,6 +540,25 @@ class Calls(ClassMaking):
         return Super(owner, receiver) if isinstance(owner, Class) else NotKnown("super()")
 
 
+def _bind_plainly(
+    function: PythonFunction, form: FunctionForm, args: list[object], kwargs: dict[str, object]
+) -> dict[str, object] | None:
+    """Return the parameters by name; None if some lack a value, or an argument has no parameter of its own."""
+    positional = form.positional
+    if len(args) == len(positional) and not kwargs:
+        return dict(zip(positional, args, strict=True))
+    names, by_name, defaults = dict(zip(positional, args, strict=False)), 0, function.defaults
+    for name in positional[len(args) :]:
+        if name in kwargs:
+            names[name] = kwargs[name]
+            by_name += 1
+        elif name in defaults:
+            names[name] = defaults[name]
+        else:
+            return None
+    return names if by_name == len(kwargs) else None
+
+
 class FunctionForm(Struct, frozen=True, kw_only=True):
     """What a function is, whichever values its parameters have.
 
@@ -540,7 +567,7 @@ class FunctionForm(Struct, frozen=True, kw_only=True):
     :ivar positional: the parameters that arguments by position go to
     :ivar parameters: all that are named, but for those with a star
     :ivar required: those without a default value
-    :ivar is_plain: whether arguments that are as many as ``positional`` are all that it takes
+    :ivar is_plain: whether all parameters take arguments by position or by name
     """
 
     run: Code
@@ -574,7 +601,7 @@ def _make_form(node: FunctionNode) -> FunctionForm:
         parameters=positional + keyword_only,
         only_positional=frozenset(parameter.arg for parameter in args.posonlyargs),
         required=frozenset([*positional[: len(positional) - len(args.defaults)], *without]),
-        is_plain=not (keyword_only or args.vararg or args.kwarg),
+        is_plain=not (keyword_only or args.vararg or args.kwarg or args.posonlyargs),
         is_generator=yields(node),
         is_coroutine=isinstance(node, ast.AsyncFunctionDef),
     )

@@ -10,7 +10,17 @@ from typing import Any, Final
 from msgspec.structs import replace
 
 from abiscan.python import special
-from abiscan.python.builtin_methods import OF_ONE_ITEM, QUICK, HostMethod, call_quickly, fill_dict, has_method, make_set
+from abiscan.python.builtin_methods import (
+    CHANGING,
+    OF_ONE_ITEM,
+    QUICK,
+    HostMethod,
+    call_quickly,
+    fill_dict,
+    has_method,
+    make_set,
+    models_of,
+)
 from abiscan.python.compiling import OTHERS, QUESTIONS, VALUES, Compiler, Value
 from abiscan.python.cost import LONGEST
 from abiscan.python.expressions import (
@@ -30,6 +40,7 @@ from abiscan.python.operations import bound_size, take_item
 from abiscan.python.values import (
     ABSENT,
     EVERYDAY,
+    MORE_ITEMS,
     Class,
     Deferred,
     Instance,
@@ -197,6 +208,7 @@ def _compile_method_call(
     # line on.
     line, end_line = compiler.line(func), compiler.line(func) and (func.end_lineno or func.lineno)
     is_quick = name in QUICK and not node.keywords
+    models, is_changing = models_of(name), name in CHANGING
 
     def call(machine: Expressions, scope: Scope) -> object:
         value = owner(machine, scope)
@@ -210,7 +222,13 @@ def _compile_method_call(
                 result = call_quickly(value, name, args)
                 if result is not ABSENT:
                     return result
-            value = HostMethod(value, name).call(machine, list(map(machine.settle, args)), kwargs)
+            if not _WAITING.isdisjoint(map(type, args)):
+                args = list(map(machine.settle, args))
+            model = None if is_changing and machine.is_speculative else models.get(type(value))
+            if model is not None:
+                value = model(machine, value, args, kwargs)
+            else:
+                value = HostMethod(value, name).call(machine, args, kwargs)
             if isinstance(value, NotKnown):
                 value = machine.of_target(node, value, args)
         else:
@@ -468,7 +486,13 @@ def _compile_subscript(compiler: Compiler, node: ast.Subscript, *, settles: bool
         index = place(machine, scope)
         if line:
             machine.frames[-1].line = line
-        if type(value) is dict and type(index) is str and index in value:
+        kind, kind_of_index = type(value), type(index)
+        if (kind is dict and kind_of_index is str and index in value) or (
+            (kind is list or kind is tuple)
+            and kind_of_index is int
+            and -len(value) <= index < len(value) <= LARGE
+            and MORE_ITEMS.isdisjoint(map(type, value))
+        ):
             value = machine.settle(value[index])
         else:
             if type(value) in _SIZED and len(value) > LARGE:
@@ -638,6 +662,7 @@ def _compile_yield(_compiler: Compiler, node: ast.Yield | ast.YieldFrom) -> Valu
 
 
 _UNFINISHED: Final = _SIZED | {TargetExpression}
+_WAITING: Final = frozenset({Deferred, TargetExpression})
 QUESTIONS.update({
     ast.Name: _compile_name,
     ast.Attribute: _compile_attribute,

@@ -299,7 +299,7 @@ class Expressions(PythonMachine):
             # A version that is only known to meet a requirement is only useful once it is compared.
             waits = isinstance(function, PythonFunction) and not kwargs and _takes_each(function, args)
             args = [value if waits and _is_required(value) else self.settle(value) for value in args]
-        result = (self.call_function if kind is PythonFunction else self.call)(function, args, kwargs)
+        result = (self.call_function if kind is PythonFunction else self.call_unsettled)(function, args, kwargs)
         return self.of_target(node, result, args) if isinstance(result, NotKnown) else result
 
     def of_target(self, node: ast.Call, result: NotKnown, args: list[object]) -> NotKnown:

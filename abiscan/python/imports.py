@@ -60,6 +60,7 @@ class PythonInterpreter(Calls):
         self._called: set[str] = set()
         """The modules of others whose functions have been called."""
         self._missing: dict[str, bool] = {}
+        self._using_missing: dict[tuple[str, ast.AST], bool] = {}
         """Whether modules use a name that this torch does not have."""
         self.frames.append(Frame(file=None))
 
@@ -218,6 +219,14 @@ class PythonInterpreter(Calls):
         file, library = self.place().file, self.library
         if file is None or not library.all_torch_uses:
             return False
+        self.world.times_asked += 1
+        answer = self._using_missing.get((file, node))
+        if answer is None:
+            answer = self._using_missing[file, node] = self._asks_for_missing(node, file)
+        return answer
+
+    def _asks_for_missing(self, node: ast.stmt | ast.expr, file: str) -> bool:
+        library = self.library
         # The names do not matter here, either: other torches lack other ones.
         where = f"{file}:{node.lineno}:{node.col_offset} to {node.end_lineno}:{node.end_col_offset}"
         return bool(

@@ -411,6 +411,10 @@ class PythonMachine:
         """Call a value."""
         raise NotImplementedError
 
+    def call_unsettled(self, function: object, args: list[object], kwargs: dict[str, object]) -> object:
+        """Call a value; what it gives may be a question to the target."""
+        raise NotImplementedError
+
     def bind_arguments(
         self, function: PythonFunction, args: list[object], kwargs: dict[str, object]
     ) -> dict[str, object]:

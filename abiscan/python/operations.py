@@ -259,17 +259,20 @@ def as_member(item: object) -> int | None:
 
 def take_item(value: object, index: object) -> object:
     """Return ``value[index]``."""
-    name = f"{describe_value(value)}[{describe_value(index)}]"
+
+    def name() -> str:
+        return f"{describe_value(value)}[{describe_value(index)}]"
+
     if isinstance(value, (list, tuple)) and known_length(value) is None:
         # Items before the first unknown number of items are counted from the front, those after the last one from the
         # end.
         gaps = [isinstance(item, MoreItems) for item in value]
         before, after = gaps.index(True), gaps[::-1].index(True)
         is_known = isinstance(index, int) and (0 <= index < before or 0 < -index <= after)
-        return value[index] if is_known else unknown_result(name, *value)  # type: ignore[call-overload]
+        return value[index] if is_known else unknown_result(name(), *value)  # type: ignore[call-overload]
     if isinstance(value, (list, tuple, str, bytes, range)) and isinstance(index, (int, slice)) and is_concrete(index):
         return attempt_operation(name, operator.getitem, value, index)
-    unknown = unknown_result(name, value, index)
+    unknown = unknown_result(name(), value, index)
     return value.item(index, unknown) if isinstance(value, UnknownVersion) else unknown
 
 

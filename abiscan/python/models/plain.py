@@ -358,11 +358,11 @@ class Cached(Modelled):
         """Return what the first call with these arguments gave."""
         key = repr((args, kwargs)) if is_concrete(args) and is_concrete(kwargs) else None
         if key is None:
-            return machine.call(self.function, args, kwargs)
+            return machine.call_unsettled(self.function, args, kwargs)
         # That a result is there already, or none comes, is of the calls before: see ``kept_calls``.
         machine.outward += 1
         if key not in self.results:
-            value = machine.call(self.function, args, kwargs)
+            value = machine.call_unsettled(self.function, args, kwargs)
             machine.outward -= 1
             machine.note_cached(self, key, value)
         return self.results[key]

@@ -22,6 +22,12 @@ from tests.unit.python.packages import FakeWorld, TextSources
 LOADS = "torch.ops.load_library(os.path.join(os.path.dirname(__file__), 'a.so'))\n"
 
 
+CACHED = (
+    "import functools\n@functools.lru_cache\ndef find():\n    return torch.__version__\n"
+    "@functools.lru_cache\ndef newer(than):\n    return find() >= than\n"
+)
+
+
 @pytest.fixture
 def plain_imports(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The modules whose import was run as it is on a target, with the likely way of each condition."""
@@ -73,6 +79,16 @@ def readings(code: str, targets: Sequence[World]) -> list[Reading]:
             2,
         ),
         (
+            f"def find():\n    return torch.__version__\nif find() >= '2.9':\n    {LOADS}",
+            [torch("2.6.0"), torch("2.8.0"), torch("2.9.1")],
+            2,
+        ),
+        (
+            f"{CACHED}if newer('2.9'):\n    {LOADS}",
+            [torch("2.8.0"), torch("2.8.0+cu128", "12.8"), torch("2.9.1")],
+            2,
+        ),
+        (
             "def find():\n    return True, torch.__version__\nV = find()\nfor v in V: pass\nraise ImportError(v)",
             [torch("2.6.0"), torch("2.7.0")],
             2,
@@ -95,6 +111,40 @@ def test_a_package_is_read_again_only_for_a_target_that_answers_otherwise(
     found = readings(code, targets)
     assert plain_imports == ["p"] * times
     assert found == [read_package(package(code), (), lambda target=target: target) for target in targets]  # type: ignore[misc]
+
+
+@pytest.mark.parametrize(
+    "use",
+    [
+        "[find()][0]",
+        "{'v': find()}['v']",
+        "list(map(lambda _: find(), [1]))[0]",
+        "(lambda: find())()",
+        "C().v",
+        "C().w()",
+        "next(iter(C()))",
+        "str(C())",
+        "list(through())[0]",
+        "(cached(), cached())[1]",
+        "max([find()])",
+        "cached().replace('x', 'y')",
+        "parts()[0] + '.' + '.'.join(parts()[1:])",
+    ],
+)
+def test_what_a_function_returns_of_the_target_is_its_own_text_wherever_it_goes(use: str) -> None:
+    code = (
+        "import torch, functools\ndef find():\n    return str(torch.__version__)\n"
+        "cached = functools.lru_cache(find)\ndef parts():\n    return find().split('.')\n"
+        "def inner():\n    if False:\n        yield 1\n    return find()\n"
+        "def through():\n    found = yield from inner()\n    yield found\n"
+        "class C:\n    @property\n    def v(self):\n        return find()\n    def w(self):\n        return find()\n"
+        "    def __iter__(self):\n        yield find()\n    def __str__(self):\n        return find()\n"
+    )
+    reader = PackageReader(TextSources({"p/__init__.py": f"{code}raise ImportError({use})\n"}))
+    for number in ("2.6.0", "2.7.0"):
+        raised = reader.read(lambda number=number: torch(number)).imports[0].raised  # type: ignore[misc]
+        assert isinstance(raised, Raised)
+        assert raised.message == number
 
 
 def test_a_text_of_which_a_part_is_known_is_the_same_for_each_target(plain_imports: list[str]) -> None:
