@@ -168,6 +168,13 @@ def _of_instance(machine: PythonMachine, value: Instance, name: str) -> object:
     return machine.call(machine.bound(value.cls.find("__getattr__"), value, value.cls), [name], {})
 
 
+def method_of(value: Instance, name: str) -> PythonFunction | None:
+    """Return the function that an object gives as its method; None if it may give anything else by that name."""
+    member = None if name in value.attributes else value.cls.find(name)
+    is_method = type(member) is PythonFunction and value.cls.find("__getattribute__") is None
+    return member if is_method else None  # type: ignore[return-value]
+
+
 def found_in(machine: PythonMachine, value: Instance, name: str) -> object:
     """Return what ``object.__getattribute__`` finds; if that is nothing, what ``__getattr__`` gives."""
     hook = value.cls.find("__getattr__")

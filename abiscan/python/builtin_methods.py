@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import functools
 import string
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import PurePath
 from typing import Final
 
@@ -117,9 +117,9 @@ class HostMethod(Modelled):
         return attempt_operation(lambda: self.display_name() + "()", getattr(self.value, self.name), *args, **kwargs)
 
 
-def has_method(value: object, name: str) -> bool:
-    """Whether a value is a container or a text that has a method of its own by that name."""
-    return name in _PUBLIC.get(type(value), frozenset())
+def types_with(name: str) -> frozenset[type]:
+    """Return the types of containers and texts that have a method of their own by that name."""
+    return frozenset(cls for cls in _PUBLIC if name in _PUBLIC[cls])
 
 
 _PUBLIC: Final[dict[type, frozenset[str]]] = {
@@ -421,9 +421,14 @@ _METHODS: dict[tuple[type, str], Method] = {
 }
 
 
-def models_of(name: str) -> dict[type, Method]:
+_BY_NAME: Final[dict[str, dict[type, Method]]] = {}
+for (_cls, _name), _method in _METHODS.items():
+    _BY_NAME.setdefault(_name, {})[_cls] = _method
+
+
+def models_of(name: str) -> Mapping[type, Method]:
     """Return what stands for the methods of a name, by the types of their values."""
-    return {cls: method for (cls, own), method in _METHODS.items() if own == name}
+    return _BY_NAME.get(name, {})
 
 
 # ---- constructors

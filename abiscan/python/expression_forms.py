@@ -10,6 +10,7 @@ from typing import Any, Final
 from msgspec.structs import replace
 
 from abiscan.python import special
+from abiscan.python.attributes import method_of
 from abiscan.python.builtin_methods import (
     CHANGING,
     OF_ONE_ITEM,
@@ -17,9 +18,9 @@ from abiscan.python.builtin_methods import (
     HostMethod,
     call_quickly,
     fill_dict,
-    has_method,
     make_set,
     models_of,
+    types_with,
 )
 from abiscan.python.compiling import OTHERS, QUESTIONS, VALUES, Compiler, Value
 from abiscan.python.cost import LONGEST
@@ -208,13 +209,13 @@ def _compile_method_call(
     # line on.
     line, end_line = compiler.line(func), compiler.line(func) and (func.end_lineno or func.lineno)
     is_quick = name in QUICK and not node.keywords
-    models, is_changing = models_of(name), name in CHANGING
+    holders, of_holder = types_with(name), _compile_holder_call(node, name)
 
     def call(machine: Expressions, scope: Scope) -> object:
         value = owner(machine, scope)
         if line:
             machine.frames[-1].line = line
-        if has_method(value, name):
+        if type(value) in holders:
             args, kwargs = arguments(machine, scope, value)
             if line:
                 machine.frames[-1].line = end_line
@@ -222,24 +223,38 @@ def _compile_method_call(
                 result = call_quickly(value, name, args)
                 if result is not ABSENT:
                     return result
-            if not _WAITING.isdisjoint(map(type, args)):
-                args = list(map(machine.settle, args))
-            model = None if is_changing and machine.is_speculative else models.get(type(value))
-            if model is not None:
-                value = model(machine, value, args, kwargs)
-            else:
-                value = HostMethod(value, name).call(machine, args, kwargs)
-            if isinstance(value, NotKnown):
-                value = machine.of_target(node, value, args)
+            value = of_holder(machine, value, args, kwargs)
         else:
-            function = machine.settle(machine.attribute_of(value, name))
+            method = method_of(value, name) if type(value) is Instance else None
+            function = machine.settle(machine.attribute_of(value, name)) if method is None else method
             args, kwargs = arguments(machine, scope, function)
+            if method is not None:
+                args = [value, *args]
             if line:
                 machine.frames[-1].line = end_line
             if for_names:
                 machine.called_for_names = function
             value = machine.call_here(node, function, args, kwargs, scope)
         return _finish(machine, value, settles=settles) if type(value) in _UNFINISHED else value
+
+    return call
+
+
+def _compile_holder_call(
+    node: ast.Call, name: str
+) -> Callable[[Expressions, object, list[object], dict[str, object]], object]:
+    """Return what calls a method of a container or text."""
+    models, is_changing = models_of(name), name in CHANGING
+
+    def call(machine: Expressions, value: object, args: list[object], kwargs: dict[str, object]) -> object:
+        if not _WAITING.isdisjoint(map(type, args)):
+            args = list(map(machine.settle, args))
+        model = None if is_changing and machine.is_speculative else models.get(type(value))
+        if model is None:
+            result = HostMethod(value, name).call(machine, args, kwargs)
+        else:
+            result = model(machine, value, args, kwargs)
+        return machine.of_target(node, result, args) if isinstance(result, NotKnown) else result
 
     return call
 
@@ -280,7 +295,7 @@ def _compile_compare(compiler: Compiler, node: ast.Compare, *, settles: bool) ->
         left, right = first(machine, scope), second(machine, scope)
         kind = type(left)
         # Python itself compares texts, numbers and None with their like.
-        if quick is not None and kind in EVERYDAY and (type(right) is kind or (right is None and quick in _EQUALITY)):
+        if quick is not None and kind in EVERYDAY and (quick in _EQUALITY if right is None else type(right) is kind):
             return quick(left, right)
         value = machine.compared(op, left, right)
         return machine.settle(value) if settles and type(value) is TargetExpression else value
@@ -341,22 +356,31 @@ _EQUALITY: Final = (operator.eq, operator.ne)
 _QUICK_COMPARISONS: Final[dict[type[ast.cmpop], Callable[[Any, Any], Any]]] = {
     ast.Eq: operator.eq,
     ast.NotEq: operator.ne,
+    ast.Lt: operator.lt,
+    ast.LtE: operator.le,
+    ast.Gt: operator.gt,
+    ast.GtE: operator.ge,
+}
+_QUICK_SUMS: Final[dict[type[ast.operator], Callable[[Any, Any], Any]]] = {
+    ast.Add: operator.add,
+    ast.Sub: operator.sub,
+    ast.Mult: operator.mul,
+    ast.Mod: operator.mod,
+    ast.FloorDiv: operator.floordiv,
 }
 
 
 def _compile_binary(compiler: Compiler, node: ast.BinOp) -> Value:
     first, second, op = compiler.value(node.left), compiler.value(node.right), node.op
-    is_sum, is_difference = isinstance(op, ast.Add), isinstance(op, ast.Sub)
+    quick, is_sum, divides = _QUICK_SUMS.get(type(op)), isinstance(op, ast.Add), isinstance(op, (ast.Mod, ast.FloorDiv))
 
     def apply(machine: Expressions, scope: Scope) -> object:
         left, right = first(machine, scope), second(machine, scope)
         kind = type(left)
         if kind is type(right):
             if kind is int:
-                if is_sum and -_SMALL < left < _SMALL and -_SMALL < right < _SMALL:
-                    return left + right
-                if is_difference and -_SMALL < left < _SMALL and -_SMALL < right < _SMALL:
-                    return left - right
+                if quick is not None and abs(left) < _SMALL and abs(right) < _SMALL and (right or not divides):
+                    return quick(left, right)
             elif kind is str and is_sum and len(left) + len(right) <= LONGEST:
                 value = left + right
                 if len(value) > LARGE:

@@ -58,6 +58,37 @@ PROGRAMS = {
     "1 in {1.0: 2}, 'x' not in ['x'], None is None, [] is None\n",
     "a method and a text": "class A:\n    def m(self):\n        pass\n    def n(self):\n        return self.m == 'm'\n"
     "result = A().n(), A().m != None, A().m == A.m\n",
+    "methods of objects": "class A:\n    def m(self, a=1, *, b=2):\n        return 'A.m', a, b\n"
+    "    @staticmethod\n    def s(x):\n        return x\n"
+    "    @classmethod\n    def c(cls, x):\n        return cls.__name__, x\n"
+    "    @property\n    def p(self):\n        return lambda x: ('p', x)\n"
+    "class B(A):\n    def m(self, a):\n        return super().m(a), 'B.m'\n"
+    "class C(A):\n    def __getattribute__(self, name):\n        return lambda *args: (name, args)\n"
+    "a, b, c = A(), B(), C()\nfound = [a.m(), a.m(3, b=4), b.m(5), c.m(6), a.s(7), b.c(8), a.p(9)]\n"
+    "a.m = lambda *args: args\nfound += [a.m(1), A().m()]\nA.m = lambda self, n: n\n"
+    "result = [*found, A().m(2)]\n",
+    "what methods of objects refuse": "class A:\n    def m(self, a, b=2):\n        pass\n"
+    "    def q(self, a, /, **kwargs):\n        return a, kwargs\ndef told(call):\n"
+    "    try:\n        return call()\n    except TypeError as error:\n        return str(error)\n"
+    "result = [told(c) for c in (lambda: A().m(), lambda: A().m(1, 2, 3), lambda: A().m(1, a=2), "
+    "lambda: A().m(1, c=2), lambda: A().m(a=1, b=2), lambda: A().m(b=1), lambda: A().q(1, a=2))]\n",
+    "numbers": "def told(call):\n    try:\n        return call()\n    except (TypeError, ZeroDivisionError) as error:\n"
+    "        return type(error).__name__\n"
+    "result = [-7 % 3, -7 // 2, 7 % -3, 3 * -4, True * 3, 2 * 'ab', 7.5 % 2, 2 < 3, 'b' <= 'a', 1.5 > 1, "
+    "True >= False, "
+    "told(lambda: 1 % 0), told(lambda: 1 // 0), told(lambda: None < None), "
+    "told(lambda: 1 < 'a'), told(lambda: 1 < None), "
+    "float('nan') < float('nan'), (1 << 255) * (1 << 255) > 1]\n",
+    "items by numbers": "def told(call):\n"
+    "    try:\n        return call()\n    except (TypeError, IndexError) as error:\n"
+    "        return str(error)\nxs, t = [1, [2], 3], ('a', 'b')\n"
+    "result = [xs[0], xs[-1], xs[True], t[-2], xs[1] is xs[1], told(lambda: xs[3]), told(lambda: xs[-4]), "
+    "told(lambda: t[2]), told(lambda: ()[0])]\n",
+    "methods of containers": "class D(dict):\n    def get(self, key, default=None):\n        return 'D', key, default\n"
+    "d, e = {}, D(a=1)\n"
+    "found = [d.setdefault('k', []).append(1), d.get('k'), d.pop('x', 2), e.get('a'), e.setdefault('b', 3)]\n"
+    "s = {1}\ns.add('x')\ns.discard(1)\nxs = [3, 1]\nxs.sort()\nxs.extend((5, 6))\nxs.insert(0, 9)\n"
+    "add = xs.append\nadd(7)\nresult = found, d, s, xs, xs.index(5), xs.count(9), sorted(e), ' a'.strip().upper()\n",
     "deep calls": "def f(n):\n    if n:\n        return 1 + f(n - 1)\n    return 0\nresult = f(150)\n",
 }
 
