@@ -25,8 +25,13 @@ class VersionInfo(NamedTuple):
     serial: int = 0
 
 
+def as_number(version: VersionInfo) -> int:
+    """Return ``sys.hexversion``: see PY_VERSION_HEX in Include/patchlevel.h; all that are here are final."""
+    return (version.major << 24) + (version.minor << 16) + (version.micro << 8) + 0xF0
+
+
 class UnknownVersion(NotKnown, frozen=True, eq=False, kw_only=True):
-    """``sys.version_info``, its beginning, or one of its first two items.
+    """``sys.version_info``, its beginning, one of its first two items, or ``sys.hexversion``.
 
     :ivar tells: asks the target what follows from its Pythons: see ``AskedWorld.tells``
     :ivar pick: takes the part from the whole: that of a newer Python is no less

@@ -27,7 +27,7 @@ from abiscan.python.models.namespace import (
 )
 from abiscan.python.operations import apply_binary, attempt_operation, describe_value
 from abiscan.python.special import text
-from abiscan.python.unknown_python import UnknownVersion, VersionInfo
+from abiscan.python.unknown_python import UnknownVersion, VersionInfo, as_number
 from abiscan.python.values import (
     Bound,
     Instance,
@@ -168,12 +168,13 @@ def _model_exit(_machine: PythonMachine, args: Args, _kwargs: Kwargs) -> object:
 
 def _make_sys(machine: PythonMachine) -> object:
     python = machine.world.python
-    is_known = not isinstance(python, Answer)
-    version = (
-        VersionInfo(python[0], python[1])
-        if not isinstance(python, Answer)
-        else UnknownVersion("sys.version_info", Why.ENVIRONMENT, tells=machine.world.tells)
-    )
+    if isinstance(python, Answer):
+        tells = machine.world.tells
+        version: object = UnknownVersion("sys.version_info", Why.ENVIRONMENT, tells=tells)
+        number: object = UnknownVersion("sys.hexversion", Why.ENVIRONMENT, tells=tells, pick=as_number)
+    else:
+        version = VersionInfo(*python)
+        number = as_number(VersionInfo(*python))
     names: dict[str, object] = {
         "version_info": version,
         "platform": machine.files.system.sys_platform,
@@ -186,7 +187,7 @@ def _make_sys(machine: PythonMachine) -> object:
         "stdout": Stream(),
         "argv": NotKnown("sys.argv", Why.ENVIRONMENT),
         "orig_argv": PythonCommand(),
-        "hexversion": (python[0] << 24) + (python[1] << 16) if is_known else NotKnown("sys.hexversion"),  # type: ignore[index]
+        "hexversion": number,
     }
     return Namespace(
         "sys",
@@ -208,13 +209,14 @@ def _make_platform(machine: PythonMachine) -> object:
 
     python = machine.world.python
     # As in ``sys.version_info``, the patch release is not known: the last that there may be.
-    version = NotKnown("platform.python_version()") if isinstance(python, Answer) else f"{python[0]}.{python[1]}.99"
+    parts = None if isinstance(python, Answer) else tuple(map(str, VersionInfo(*python)[:3]))
     names = native_functions(
         "platform",
         system=given(machine.files.system.name),
         machine=given(machine.world.machine),
         processor=given(machine.world.machine),
-        python_version=given(version),
+        python_version=given(".".join(parts) if parts else NotKnown("platform.python_version()")),
+        python_version_tuple=given(parts or NotKnown("platform.python_version_tuple()")),
         python_implementation=given("CPython"),
         architecture=given(("64bit", "WindowsPE" if machine.files.system.is_windows else "ELF")),
     )

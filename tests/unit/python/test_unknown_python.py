@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, cast
 
@@ -9,7 +10,7 @@ import pytest
 
 from abiscan.inputs.requirement import read_metadata
 from abiscan.python.model import Answer
-from abiscan.python.unknown_python import VersionInfo
+from abiscan.python.unknown_python import VersionInfo, as_number
 from abiscan.verdict.any_system import possible_pythons
 from tests.unit.python.packages import FakeWorld, reading_of
 
@@ -42,16 +43,21 @@ CONDITIONS = (
     "version[2] >= 4 and version >= (3, 10)",
     "version[1:] > (9, 0)",
     "version == (3, 12)",
+    "number >= 0x03080000",
+    "number >= 0x030a0000",
+    "number < 0x030c00f0",
+    "0x030f0000 <= number",
+    "number == 0x03090000",
 )
 
 
 @pytest.mark.parametrize("condition", CONDITIONS)
 def test_a_comparison_is_decided_where_all_pythons_agree(condition: str) -> None:
-    code = f"import sys\nversion = sys.version_info\nif {condition}:\n    raise ValueError\n"
+    code = f"import sys\nversion = sys.version_info\nnumber = sys.hexversion\nif {condition}:\n    raise ValueError\n"
     world = FakeWorld(python=Answer.UNKNOWN, oldest_python=OLDEST, newest_python=NEWEST)
     (outcome,) = reading_of({"p/__init__.py": code}, world).imports
     truths = {
-        eval(condition, {"version": VersionInfo(3, minor, micro)})  # as each Python answers
+        eval(condition, {"version": VersionInfo(3, minor, micro), "number": as_number(VersionInfo(3, minor, micro))})
         for minor in range(OLDEST[1], NEWEST[1] + 1)
         for micro in range(30)
     }
@@ -60,6 +66,27 @@ def test_a_comparison_is_decided_where_all_pythons_agree(condition: str) -> None
         assert len(truths) == 2 or condition.startswith(("version[1:]", "version ==")), "all Pythons agree"
     else:
         assert truths == {outcome.raised is not None}
+
+
+@pytest.mark.skipif(sys.version_info.releaselevel != "final", reason="the number of a final release is asked for")
+def test_the_version_as_a_number_is_that_of_python() -> None:
+    assert as_number(VersionInfo(*sys.version_info[:3])) == sys.hexversion
+
+
+@pytest.mark.parametrize(
+    ("condition", "holds"),
+    [
+        ("sys.hexversion >= 0x030b04f0", True),  # the last patch release counts, as for sys.version_info
+        ("sys.hexversion < 0x030c0000", True),
+        ("sys.hexversion >= 0x030c0000", False),
+        ("platform.python_version_tuple()[:2] == ('3', '11')", True),
+        ("int(platform.python_version_tuple()[1]) < 11", False),
+    ],
+)
+def test_a_known_python_is_compared_by_each_of_its_names(condition: str, *, holds: bool) -> None:
+    code = f"import sys, platform\nif {condition}:\n    raise ValueError\n"
+    (outcome,) = reading_of({"p/__init__.py": code}, FakeWorld(python=(3, 11))).imports
+    assert (outcome.raised is not None, outcome.conditions) == (holds, ())
 
 
 @pytest.mark.parametrize(
