@@ -274,3 +274,20 @@ def test_sources_are_kept_for_one_import(tmp_path: Path) -> None:
         raised = surroundings.import_error("other.part", None)
     assert raised is not None
     assert [raised.exception, raised.message] == really(tmp_path, "import other.part")
+
+
+def test_what_is_in_the_middle_of_its_import_raises_nothing_to_others(tmp_path: Path) -> None:
+    """Python finds it in ``sys.modules``."""
+    site = tmp_path / "site"
+    for name, text in {
+        "pkg": "import other\nimport absent\n",
+        "other": "import pkg\n",
+        "apart": "import absent\n",
+    }.items():
+        (site / name).mkdir(parents=True)
+        (site / name / "__init__.py").write_text(text)
+    with around(site) as surroundings:
+        assert surroundings.import_error is not None
+        assert surroundings.import_error("pkg", None) is None
+        assert surroundings.import_error("other", None) is None
+        assert surroundings.import_error("apart", None) is not None
