@@ -21,8 +21,9 @@ from pathlib import Path
 
 import msgspec
 
-from abiscan.python.later_names import LaterUse, later_uses
+from abiscan.python.later_names import later_uses
 from abiscan.python.library import PythonCode
+from abiscan.python.mentions import LaterUse
 from abiscan.python.model import Answer
 from abiscan.python.sources import PackageFiles
 from abiscan.torches import embedded_names

@@ -38,8 +38,8 @@ from abiscan.regex import regex
 if TYPE_CHECKING:
     from abiscan.python.conflicts import Conflict
     from abiscan.python.dropped_modules import DroppedImport
-    from abiscan.python.later_names import LaterUse
     from abiscan.python.lost_bases import BaseQuestion
+    from abiscan.python.mentions import LaterUse
     from abiscan.python.numpy_needs import NumpyNeed
     from abiscan.python.operator_calls import Overload
     from abiscan.python.version_refusals import OwnRefusal
@@ -120,7 +120,8 @@ class PackageReader:
         if not names:
             return ()
         from abiscan.python.device_modules import uses_on_cpus
-        from abiscan.python.later_names import LaterUse, later_uses
+        from abiscan.python.later_names import later_uses
+        from abiscan.python.mentions import LaterUse
 
         with _without_collector():
             code = self._code_for(world, surroundings)[0]

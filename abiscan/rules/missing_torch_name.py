@@ -51,7 +51,7 @@ from abiscan.python.torch_texts import NO_OPERATOR, NO_OPERATOR_FOR_META, NO_OVE
 from abiscan.words import listed, plural, ranges
 
 if TYPE_CHECKING:
-    from abiscan.python.later_names import LaterUse
+    from abiscan.python.mentions import LaterUse
     from abiscan.torches.name_history import NameHistory
 
 

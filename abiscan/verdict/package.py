@@ -50,7 +50,7 @@ from abiscan.verdict.systems import system_of
 from abiscan.verdict.world import PackageWorld
 
 if TYPE_CHECKING:
-    from abiscan.python.later_names import LaterUse
+    from abiscan.python.mentions import LaterUse
     from abiscan.verdict.image_world import ImageWorld
 
 LATER_RULES: Final = frozenset(

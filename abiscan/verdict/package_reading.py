@@ -48,8 +48,8 @@ from abiscan.verdict.world import PackageWorld
 if TYPE_CHECKING:
     from abiscan.python.conflicts import Conflict
     from abiscan.python.dropped_modules import DroppedImport
-    from abiscan.python.later_names import LaterUse
     from abiscan.python.lost_bases import BaseQuestion
+    from abiscan.python.mentions import LaterUse
     from abiscan.python.numpy_needs import NumpyNeed
     from abiscan.python.operator_calls import Overload
     from abiscan.python.other_code import OtherCode

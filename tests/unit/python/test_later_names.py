@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 import pytest
 
-from abiscan.python.later_names import LaterUse
+from abiscan.python.mentions import LaterUse
 from abiscan.python.model import ImportOutcome
 from abiscan.python.reading import PackageReader
 from abiscan.torches import embedded_names

@@ -1,0 +1,308 @@
+"""Who uses a function, a class or a module, and whether a condition decides about it there."""
+
+from __future__ import annotations
+
+import ast
+import enum
+import functools
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from typing import Final
+
+from abiscan.python.dynamic_names import package_of
+from abiscan.python.library import PythonCode
+from abiscan.python.mentions import Mention, make_origins
+from abiscan.python.nodes import child_nodes, walk
+from abiscan.python.settled_conditions import SettledConditions
+from abiscan.python.sources import is_for_users
+from abiscan.python.version_guards import (
+    asks_by_words,
+    guards_what_follows,
+    values_in,
+)
+from abiscan.python.version_questions import TESTS, asks, decides, is_type_checking, not_raised_again
+
+MOST_PARSED: Final = 2_000_000
+"""Of the sources that mention a function, in bytes."""
+_DECIDING: Final = frozenset({b"if", b"elif", b"else", b"try", b"except", b"finally"})
+_BRANCHES: Final = _DECIDING - {b"try"}
+_MOST_CALLS: Final = 4
+"""How far the calls of a function are followed back."""
+_COMMON: Final = frozenset({"forward", "backward", "step", "apply", "run", "reset", "load", "save", "train", "eval"})
+_MOST_DEFINITIONS: Final = 3
+"""How many functions of a package may have a name that still tells which of them is meant."""
+
+
+def size_of(code: PythonCode, files: Iterable[str]) -> int:
+    """Return how many bytes sources have together."""
+    return sum(len(code.source(file)) for file in files)
+
+
+class Guard(enum.IntEnum):
+    """Whether something keeps a use from happening where its name is missing."""
+
+    NONE = 0
+    PERHAPS = 1
+    SURE = 2
+    """What asks for a version, where it stands or at its callers, is taken at its word."""
+
+
+class Callers:
+    """The functions, classes and modules that a package uses where a condition decides.
+
+    One whose users are too large to be parsed counts as such.
+
+    :param mentions: the uses that are looked at
+    :param imported: see ``later_uses``
+    """
+
+    def __init__(
+        self, code: PythonCode, mentions: Sequence[Mention], imported: Collection[str], settled: SettledConditions
+    ) -> None:
+        self._code, self._imported, self._settled = code, imported, settled
+        self._guarded: set[str] = set()
+        self._asked: set[str] = set()
+        """Those that are used where a condition may ask for a version."""
+        self._by_version: set[str] = set()
+        """Those that are used where the words of a condition do."""
+        self._users: dict[str, set[str]] = {}
+        self._common: dict[str, bool] = {}
+        self._unknown: set[str] = set()
+        """Those that too much would have to be parsed for."""
+        self._parsed: set[str] = set()
+        self._left = MOST_PARSED
+        self._modules = _open_modules(code, _DECIDING, imported)
+        # Level by level: who uses the functions, who uses those, and so on. A file is parsed once, for the first name
+        # that it has.
+        names = {name for mention in mentions for name in _sought(mention)}
+        for _ in range(_MOST_CALLS):
+            self._look_for(names)
+            names = {user for name in names for user in self._users.get(name, ())}
+
+    def _look_for(self, names: Collection[str]) -> None:
+        """Note who uses some functions, those that few sources mention first."""
+        mentioning = {
+            name: [file for file in self._code.sources if name.encode() in self._code.source(file)] for name in names
+        }
+        for name, files in sorted(mentioning.items(), key=lambda item: (size_of(self._code, item[1]), item[0])):
+            new = [file for file in files if file not in self._parsed]
+            self._left -= size_of(self._code, new)
+            if self._left < 0:
+                self._unknown.update([name])
+                continue
+            for file in new:
+                self._parse(file)
+
+    def _parse(self, file: str) -> None:
+        self._parsed.add(file)
+        values = self._settled.marks(file)
+        # What tests do under any condition says nothing; what they ask torch for does.
+        counts = is_for_users(file)
+        for statement in getattr(self._code.tree(file), "body", ()):
+            user = getattr(statement, "name", None)
+            for part, inside in _functions_of(statement, user):
+                for word, guarded, asked in _guarded_words(part, values):
+                    self._users.setdefault(word, set()).update(inside)
+                    self._guarded.update([word] if asked or (guarded and counts) else ())
+                    self._asked.update([word] if asked and counts else ())
+                    self._by_version.update([word] if asked is _Asked.BY_WORDS and counts else ())
+
+    def _is_common(self, name: str) -> bool:
+        """Whether many functions have a name that a condition asks for, which then may be about any of them; not if its
+        words ask for a version.
+        """
+        if name not in self._asked - self._by_version:
+            return False
+        if name not in self._common:
+            definition = f"def {name}(".encode()
+            count = sum(self._code.source(file).count(definition) for file in self._code.sources)
+            self._common[name] = count > _MOST_DEFINITIONS
+        return self._common[name]
+
+    @functools.cached_property
+    def _callable(self) -> frozenset[str]:
+        """The sources whose functions may be called unless an ``if`` decides about them."""
+        return _open_modules(self._code, _BRANCHES, self._imported)[0]
+
+    def _open_to(self, mention: Mention) -> frozenset[str]:
+        # Code that catches a failed import does not call the function; and a call that is rejected fails no import.
+        if mention.use.error and mention.public:
+            return self._callable
+        return self._modules[not mention.public]
+
+    def guard(self, mention: Mention) -> Guard:
+        """Return whether the function that mentions a name, or its class or module, is used where a condition
+        decides.
+        """
+        # Whatever the condition is, a file that was saved as a whole object is refused, unless the call itself says
+        # otherwise.
+        if mention.use.how == "default":
+            return Guard.NONE
+        if mention.use.file not in self._open_to(mention):
+            return Guard.SURE
+        # By bare names, as far back as the users were noted: one use of the function under a condition, of whatever has
+        # the name, is enough. For its class, and for users of its users, the condition has to ask for a version.
+        names = set(_sought(mention))
+        is_guarded = not self._guarded.isdisjoint(names.intersection(mention.public[-1:]))
+        for _ in range(_MOST_CALLS):
+            if not (self._asked | self._unknown).isdisjoint(names):
+                return Guard.SURE
+            names = {user for name in names for user in self._users.get(name, ()) if not self._is_common(user)}
+        tree = self._code.tree(mention.use.file) if mention.nested else None
+        own = [node for node in tree.body if getattr(node, "name", None) in mention.public] if tree else []
+        values = self._settled.marks(mention.use.file) if own else frozenset[str]()
+        is_guarded = is_guarded or any(
+            word in mention.nested and guarded for node in own for word, guarded, _ in _guarded_words(node, values)
+        )
+        return Guard.PERHAPS if is_guarded else Guard.NONE
+
+
+def _functions_of(statement: ast.stmt, user: str | None) -> Iterator[tuple[ast.AST, tuple[str, ...]]]:
+    """Yield the parts of a statement at the left margin, with the names by which others use what they are in."""
+    if not isinstance(statement, ast.ClassDef):
+        yield statement, (user,) if user and user not in _COMMON else ()
+        return
+    for part in child_nodes(statement):
+        name = getattr(part, "name", "__")
+        yield part, (statement.name,) if name.startswith("__") or name in _COMMON else (name,)
+
+
+def _open_modules(
+    code: PythonCode, deciding: frozenset[bytes], imported: Collection[str]
+) -> tuple[frozenset[str], frozenset[str]]:
+    """Return the sources that no condition decides about: what the package imports anyway, and what nothing else
+    imports.
+
+    The second set leaves out those, too, that only functions import.
+
+    :param deciding: the keywords of what decides
+    :param imported: what is certainly imported with the package
+    """
+    # ``plain`` has what a module imports whenever it is imported itself. The two lists have what is imported only under
+    # a condition, and what stands inside of any block.
+    plain: dict[str, list[str]] = {}
+    conditional: list[str] = []
+    in_functions: list[str] = []
+    blocks = functools.cache(lambda file: _blocks_by_line(code.tree(file)))
+    for file in code.sources:
+        package = package_of(file)
+        outline = code.outline(file)
+        plain[file] = []
+        for line in (*outline.imports, *outline.imports_in_functions):
+            targets = _files_run_by(code, code.resolved(line, package).targets)
+            around = outline.around(len(code.before(file, line.line)) + 1) if line.nested and targets else ()
+            keywords = [keyword for keyword, _ in around]
+            if keywords[:1] == [b"if"] and b"TYPE_CHECKING" in code.source(file):
+                block = blocks(file).get(line.line)
+                if isinstance(block, ast.If) and is_type_checking(block.test):
+                    continue
+            elif keywords[:1] == [b"try"]:
+                block = blocks(file).get(line.line)
+                if isinstance(block, ast.Try) and not not_raised_again(block):
+                    del keywords[0]
+            if not deciding.isdisjoint(keywords):
+                conditional += targets
+            (in_functions if line.nested else plain[file]).extend(targets)
+    always_there = _reached((*_files_run_by(code, code.modules), *imported), plain)
+    maybe_there, maybe_later = _reached(conditional, plain), _reached((*conditional, *in_functions), plain)
+    sources = frozenset(code.sources)
+    return always_there | (sources - maybe_there), always_there | (sources - maybe_later)
+
+
+def _blocks_by_line(tree: ast.Module | None) -> Mapping[int, ast.If | ast.Try]:
+    """Return the ``if`` or ``try`` whose first part has a statement in a line, by these lines."""
+    found: dict[int, ast.If | ast.Try] = {}
+    for block in walk(tree) if tree else ():
+        if isinstance(block, (ast.If, ast.Try)):
+            for part in block.body:
+                found.setdefault(part.lineno, block)
+    return found
+
+
+def _files_run_by(code: PythonCode, modules: Iterable[str]) -> list[str]:
+    """Return the sources that importing some modules runs, those of the packages around them among them."""
+    names = dict.fromkeys(
+        ".".join(name.split(".")[:count]) for name in modules for count in range(1, name.count(".") + 2)
+    )
+    located = (code.locate(name) for name in names)
+    return [module.file for module in located if module is not None and module.file is not None]
+
+
+def _reached(files: Iterable[str], imports: Mapping[str, list[str]]) -> frozenset[str]:
+    """Return some sources, and those that they import."""
+    waiting, reached = list(files), set[str]()
+    while waiting:
+        file = waiting.pop()
+        if file not in reached:
+            reached.add(file)
+            waiting.extend(imports.get(file, ()))
+    return frozenset(reached)
+
+
+def _sought(mention: Mention) -> list[str]:
+    """Return the names that stand where the function of a mention is used. Those that many classes have tell
+    nothing.
+    """
+    return [name for name in mention.public if not name.startswith("__") and name not in _COMMON]
+
+
+class _Asked(enum.IntEnum):
+    """Whether a condition asks for a version of torch."""
+
+    NO = 0
+    MAYBE = 1
+    BY_WORDS = 2
+
+
+def _guarded_words(body: ast.AST, values: frozenset[str]) -> Iterator[tuple[str, bool, _Asked]]:
+    """Yield the names in a part of a source, each with whether it stands where a condition decides, and whether one
+    asks for a version.
+
+    :param values: what stands for values in all of it
+    """
+    # Each entry carries its own state, so the order in which they are taken does not matter.
+    waiting: list[tuple[ast.AST, bool, _Asked, frozenset[str], frozenset[str]]] = [
+        (body, False, _Asked.NO, values, frozenset())
+    ]
+    while waiting:
+        node, guarded, asked, values, local = waiting.pop()
+        word = _word(node)
+        if word is not None:
+            yield word, guarded, asked
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
+            values = values_in(node, values)
+            own = {name for name, origin in make_origins(node).items() if origin is None}
+            local |= values | own | {"self", "cls"}
+        if isinstance(node, ast.If) and is_type_checking(node.test):
+            waiting += [(part, guarded, asked, values, local) for part in node.orelse]
+            continue
+        test = node.test if isinstance(node, TESTS) else None  # which is evaluated in any case
+        if test is not None:
+            waiting.append((test, guarded, asked, values, local))
+        if decides(node, values):
+            guarded, asked = True, max(asked, _how_asked(node, local))
+        for part in child_nodes(node):
+            if part is test:
+                continue
+            waiting.append((part, guarded, asked, values, local))
+            # The statements after it in the same block, and after them those of other blocks of this node, which errs
+            # towards a guard.
+            if isinstance(part, ast.stmt) and guards_what_follows(part, values):
+                guarded, asked = True, max(asked, _how_asked(part, local))
+
+
+def _how_asked(node: ast.AST, local: Collection[str]) -> _Asked:
+    """Return whether what decides asks for a version."""
+    if not asks(node, local):
+        return _Asked.NO
+    # What stands inside of a statement says nothing of its condition.
+    test = node.test if isinstance(node, (*TESTS, ast.Assert)) else node
+    is_test = test is not node or isinstance(node, (ast.BoolOp, ast.Expr))
+    return _Asked.BY_WORDS if not is_test or asks_by_words(test, local) else _Asked.MAYBE
+
+
+def _word(node: ast.AST) -> str | None:
+    if isinstance(node, ast.Name):
+        return node.id
+    if isinstance(node, ast.Attribute):
+        return node.attr
+    return node.name if isinstance(node, ast.alias) else None

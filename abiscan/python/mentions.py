@@ -1,0 +1,714 @@
+"""Where functions of a package mention names, and how: what stands around each mention."""
+
+from __future__ import annotations
+
+import ast
+import functools
+from collections import Counter
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import suppress
+from typing import Final
+
+from msgspec import Struct, field
+from msgspec.structs import replace
+
+from abiscan.python.changed_defaults import (
+    BY_FUNCTION,
+    EXPORT,
+    LOAD,
+    REMOVED,
+    REMOVED_IN,
+    ChangedDefault,
+    kept_as_modules,
+    leaves_out,
+    optional_keywords,
+    used_as_modules,
+    whole_loads,
+)
+from abiscan.python.grammar import ANNOTATED_LAZILY
+from abiscan.python.library import PythonCode
+from abiscan.python.model import Answer
+from abiscan.python.nodes import TryStar, child_nodes, walk
+from abiscan.python.operator_calls import (
+    FAKES,
+    METHODS,
+    OPERATORS,
+    KnownOperators,
+    compiled_function,
+    keyword_refusal,
+    passes_list,
+)
+from abiscan.python.refusals import PassedArguments, parse_parameters, refusal
+from abiscan.python.torch_classes import CLASSES
+from abiscan.python.torch_names import COMPANIONS, DEVICE_MODULES, Callee, TorchNames, is_core
+from abiscan.python.torch_options import COMPILE, options_in
+from abiscan.python.version_guards import (
+    EXITS,
+    are_guarding,
+    guards_what_follows,
+    is_guard,
+    root_of,
+    values_in,
+    words_in,
+)
+from abiscan.python.version_questions import (
+    CATCHING_ALL,
+    CATCHING_CALLS,
+    CATCHING_IMPORTS,
+    TESTS,
+    asks,
+    caught_by,
+    decides,
+    is_type_checking,
+    not_raised_again,
+)
+
+_KNOWN: Final = frozenset({"torch", *COMPANIONS})
+"""The packages whose names are known."""
+TENSOR: Final = "torch.Tensor"
+TENSORS: Final = frozenset(
+    f"torch.{name}"
+    for name in (
+        *("arange", "empty", "eye", "full", "linspace", "ones", "rand", "randint", "randn", "randperm", "tensor"),
+        *("zeros", "empty_like", "ones_like", "rand_like", "randn_like", "zeros_like"),
+    )
+)
+"""Functions that return a tensor."""
+OF_OBJECTS: Final = CLASSES - {"torch.nn.Parameter", "torch.utils.data.Dataset"}
+"""The classes whose objects are looked at: not tensors twice, nor those whose attributes are mostly of the package."""
+_VERSIONS: Final = frozenset({"torch.__version__", "torch.version.__version__"})
+_RAISED: Final = {"fake": {"RuntimeError"}, "compile": {"RuntimeError"}, "attribute": set[str](), "option": set[str]()}
+"""The exceptions that uses of a name end in, by how they use it, other than ``AttributeError`` and those of imports."""
+_DEFINED = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
+_DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
+_IMPORTS = (ast.Import, ast.ImportFrom)
+
+
+class LaterUse(Struct, frozen=True, order=True, kw_only=True):
+    """A function of a package uses a name of torch that is not there, or calls a function that rejects the call.
+
+    :ivar name: the full name, up to the first part that is missing: ``torch.amp.custom_fwd``
+    :ivar error: what Python says of the call; empty for a name
+    :ivar function: the function or method, ``Layer.forward``
+    :ivar how: whether the name is taken of a module, imported from one, imported as a module, or called; "default" if
+        the call leaves out what it needs, "omission" if it does so for most values, "package" if what it leaves out
+        decides whether another package is imported; "removed" if the function only
+        raises; "fake" if a fake kernel is registered for the operator; "option" if it is
+        one, which to set raises, too; "compile" if ``torch.compile`` gets it; "object" if it is taken of an object of a
+        class; "method" if one of an object that may be a tensor is called; "device" if it is taken of the module for a
+        device that is computed
+    :ivar arguments: those of the call
+    :ivar doubtful: whether the package may well keep it from happening where that torch is: it asks for the name, or
+        for something, elsewhere
+    """
+
+    name: str
+    error: str = ""
+    file: str
+    line: int
+    function: str
+    how: str
+    arguments: PassedArguments = PassedArguments()
+    doubtful: bool = False
+
+
+def lacking_part(names: TorchNames, use: str) -> str | None:
+    """Return a name up to its first part that is certainly missing, be it a module or not; None if there is none."""
+    name = names.first_lacking(use)
+    if name is not None and name.rpartition(".")[0] in CLASSES:
+        return name
+    may_be_module = name is not None and not is_core(name) and names.has_module(name) is not False
+    return None if may_be_module else name
+
+
+def says_it_is_gone(use: str, callee: Callee) -> bool:
+    """Whether what is called only says that it is gone."""
+    return callee.module == REMOVED_IN and use.count(".") == 1
+
+
+def gone_keywords(names: TorchNames, use: str) -> frozenset[str]:
+    """Return the keywords that a compiled function takes in another release, and not in this one."""
+    operator = compiled_function(use)
+    return names.operators().gone_keywords(operator) if operator and names.operators else frozenset()
+
+
+class Mention(Struct, frozen=True, kw_only=True):
+    """A use of a missing name.
+
+    :ivar doubtful: see ``LaterUse``
+    :ivar guarded: whether something guards it where it stands
+    :ivar asked: whether what guards it may well ask for a version
+    :ivar public: the names by which others use the function that it is in: of a class, and of the function
+    :ivar nested: the names of the functions inside of that function which it is in
+    """
+
+    use: LaterUse
+    guarded: bool
+    asked: bool
+    public: tuple[str, ...]
+    nested: tuple[str, ...]
+    doubtful: bool = False
+
+
+Origins = dict[str, str | None]
+"""What the names of a scope stand for, as names below torch; None for what is not known, or not one thing."""
+
+
+class _Scope(Struct, frozen=True, kw_only=True):
+    """A place in a source.
+
+    :ivar origins: of the scopes around, the innermost first
+    :ivar values: what stands for values in the functions around
+    :ivar public: see ``Mention``
+    :ivar nested: see ``Mention``
+    :ivar variants: how often a function of a name is defined around: more than once, it may depend on the version
+    :ivar by_values: whether what guards it are only conditions on values that functions compute
+    :ivar caught: the exceptions that are caught around, by their names
+    :ivar loads: the calls whose results are used as modules, by identity
+    :ivar base: the only base of the class around, by its full name
+    :ivar objects: the classes of torch that variables certainly have objects of
+    :ivar optional: the parameters that have keywords which users need not pass
+    """
+
+    origins: tuple[Origins, ...]
+    values: frozenset[str] = frozenset()
+    public: tuple[str, ...] = ()
+    nested: tuple[str, ...] = ()
+    in_function: bool = False
+    variants: Mapping[str | None, int] = field(default_factory=dict)
+    guarded: bool = False
+    by_values: bool = False
+    caught: frozenset[str] = frozenset()
+    loads: frozenset[int] = frozenset()
+    base: str | None = None
+    objects: Mapping[str, str] = {}
+    optional: frozenset[str] = frozenset()
+
+
+class Mentions:
+    """The mentions of missing names in one source, and the calls that are rejected."""
+
+    def __init__(
+        self,
+        code: PythonCode,
+        file: str,
+        names: TorchNames,
+        requested: Collection[str],
+        called: Collection[str],
+        operators: KnownOperators,
+        marks: frozenset[str],
+    ) -> None:
+        self._marks = marks
+        self._tree = code.tree(file)
+        self._file = file
+        self._names = names
+        self._wanted = requested
+        self._called = called
+        self._operators = operators
+        self._asks_objects = any(name.rpartition(".")[0] in OF_OBJECTS for name in requested)
+        self._bases = _inherited_constructors(self._tree)
+        is_lazy = not isinstance(code.python, Answer) and code.python >= ANNOTATED_LAZILY
+        self._evaluates_annotations = not (is_lazy or code.postpones_annotations(file))
+        self._loads_weights = LOAD.function in called and names.has(*LOAD.sign) is True
+
+    def all(self) -> Iterator[Mention]:
+        """Yield them all; none of a source that cannot be parsed, nor what follows an expression nested too deeply."""
+        if self._tree is None:
+            return
+        loads = frozenset(id(call) for call in whole_loads(self._tree)) if self._loads_weights else frozenset[int]()
+        with suppress(RecursionError):
+            scope = _Scope(origins=(make_origins(self._tree),), loads=loads, values=self._marks)
+            yield from self._body(self._tree.body, scope)
+
+    def _body(self, statements: Sequence[ast.stmt], scope: _Scope) -> Iterator[Mention]:
+        names = Counter(getattr(statement, "name", None) for statement in statements)
+        scope = replace(scope, variants=names)
+        loads = {id(call) for call in used_as_modules(statements)} if self._loads_weights else set[int]()
+        scope = replace(scope, loads=scope.loads | loads) if loads else scope
+        # A guard that leaves guards all that follows it: ``if not available: return``.
+        for statement in statements:
+            yield from self._node(statement, scope)
+            if (not scope.guarded or scope.by_values) and self._guards_what_follows(statement, scope):
+                scope = self._guarded_by(statement, scope)
+
+    def _guards_what_follows(self, statement: ast.stmt, scope: _Scope) -> bool:
+        """Whether the code after a statement may be left out because of it, or because of an import that is caught."""
+        if isinstance(statement, ast.If) and (truth := self._truth(statement.test, scope)) is not None:
+            taken = statement.body if truth else statement.orelse
+            return bool(taken) and isinstance(taken[-1], EXITS)
+        if scope.caught & CATCHING_IMPORTS and isinstance(statement, (ast.Import, ast.ImportFrom)):
+            return not self._surely_succeeds(statement)
+        return guards_what_follows(statement, scope.values)
+
+    def _surely_succeeds(self, node: ast.Import | ast.ImportFrom) -> bool:
+        """Whether an import is one of what this torch has, as far as is known."""
+        if isinstance(node, ast.Import):
+            imported = [alias.name for alias in node.names]
+        else:
+            imported = [f"{'.' * node.level}{node.module}.{alias.name}" for alias in node.names]
+        return all(name.partition(".")[0] == "torch" and lacking_part(self._names, name) is None for name in imported)
+
+    def _node(self, node: ast.AST, scope: _Scope) -> Iterator[Mention]:
+        if isinstance(node, _DEFINED):
+            yield from self._function(node, scope)
+        elif isinstance(node, ast.ClassDef):
+            for expression in (*node.bases, *node.keywords, *node.decorator_list):
+                yield from self._node(expression, scope)
+            base = self._full_name(node.bases[0], scope)[1] if len(node.bases) == 1 and not node.keywords else None
+            kept = {id(call) for call in kept_as_modules(node)} if self._loads_weights else set[int]()
+            inside = replace(
+                _named(scope, node.name),
+                guarded=scope.guarded or are_guarding(node.decorator_list),
+                by_values=scope.by_values and not are_guarding(node.decorator_list),
+                base=base,
+                loads=scope.loads | kept,
+            )
+            yield from self._body(node.body, _with_origins(inside, make_origins(node), is_class=True))
+        elif isinstance(node, (ast.Import, ast.ImportFrom)):
+            yield from self._import(node, scope)
+        elif isinstance(node, ast.AnnAssign):
+            # The annotation of a variable inside of a function is not evaluated.
+            evaluated = self._evaluates_annotations and not scope.in_function
+            for part in (node.annotation if evaluated else None, node.value):
+                yield from self._node(part, scope) if part else ()
+        elif isinstance(node, ast.Attribute):
+            yield from self._attribute(node, scope)
+        else:
+            if isinstance(node, ast.Call):
+                yield from self._call(node, scope)
+            yield from self._statement(node, scope)
+
+    def _statement(self, node: ast.AST, scope: _Scope) -> Iterator[Mention]:
+        """Go through the parts of what may decide which of them are run."""
+        inside = self._guarded_by(node, scope) if decides(node, scope.values) else scope
+        if isinstance(node, TESTS):
+            yield from self._node(node.test, scope)
+            truth = self._truth(node.test, scope)
+            for part, runs in ((node.body, truth), (node.orelse, None if truth is None else not truth)):
+                around = inside if runs is None else scope if runs else _guarded(scope)
+                yield from self._body(part, around) if isinstance(part, list) else self._node(part, around)
+        elif isinstance(node, (ast.Try, TryStar)):
+            yield from self._try(node, scope)
+        elif isinstance(node, ast.BoolOp):
+            for value in node.values:
+                yield from self._node(value, scope)
+                scope = _guarded(scope) if is_guard(value, scope.values) else scope
+        elif isinstance(node, (ast.With, ast.AsyncWith)):
+            for item in node.items:
+                yield from self._node(item.context_expr, scope)
+            yield from self._body(node.body, inside)
+        elif isinstance(node, (ast.For, ast.AsyncFor)):
+            yield from self._node(node.iter, scope)
+            yield from self._body([*node.body, *node.orelse], scope)
+        else:
+            yield from self._mentions_in_children(node, inside)
+
+    def _guarded_by(self, node: ast.AST, scope: _Scope) -> _Scope:
+        """Return the scope where a statement decides, be it by the version of torch."""
+        own = {name for names in scope.origins[:-1] for name, origin in names.items() if origin is None}
+        local = (scope.values | own) - self._asking_names
+        if isinstance(node, (*TESTS, ast.Assert)) and not asks(node, local):
+            return scope if scope.guarded else replace(scope, guarded=True, by_values=True)
+        return _guarded(scope)
+
+    @functools.cached_property
+    def _asking_names(self) -> frozenset[str]:
+        """What is bound to something whose words ask for a version, anywhere."""
+        bindings = [node for node in walk(self._tree) if isinstance(node, ast.Assign)] if self._tree else []
+        asking = [node for node in bindings if are_guarding([node.value])]
+        return frozenset(
+            part.id for node in asking for target in node.targets for part in walk(target) if isinstance(part, ast.Name)
+        )
+
+    def _try(self, node: ast.Try, scope: _Scope) -> Iterator[Mention]:
+        caught = {name for handler in node.handlers for name in caught_by(handler)}
+        is_guarded = not not_raised_again(node).isdisjoint(CATCHING_ALL)
+        body = replace(
+            scope,
+            guarded=scope.guarded or is_guarded,
+            by_values=scope.by_values and not is_guarded,
+            caught=scope.caught | caught,
+        )
+        yield from self._body(node.body, body)
+        for handler in node.handlers:
+            yield from self._body(handler.body, _guarded(scope))
+        yield from self._body(node.orelse, _guarded(scope) if node.handlers else scope)
+        yield from self._body(node.finalbody, scope)
+
+    def _truth(self, test: ast.expr, scope: _Scope) -> bool | None:
+        """Whether a condition holds in this torch that asks whether a module of it has a name; None for all others."""
+        if isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
+            inner = self._truth(test.operand, scope)
+            return None if inner is None else not inner
+        if is_type_checking(test):
+            return False
+        if not (isinstance(test, ast.Call) and isinstance(test.func, ast.Name) and test.func.id == "hasattr"):
+            return self._version_truth(test, scope)
+        owner = self._full_name(test.args[0], scope)[1] if len(test.args) == 2 else None
+        name = test.args[1].value if owner and isinstance(test.args[1], ast.Constant) else None
+        if owner is None or not isinstance(name, str) or not name.isidentifier():
+            return None
+        full = f"{owner}.{name}"
+        lacking = lacking_part(self._names, full)
+        if lacking is not None:
+            return None if lacking.split(".")[1] in DEVICE_MODULES or len(lacking) < len(full) else False
+        return True if self._names.has(owner, name) else None
+
+    @functools.cached_property
+    def _statements(self) -> Mapping[str, ast.stmt]:
+        from abiscan.python.sole_bindings import sole_bindings
+
+        return sole_bindings(self._tree) if self._tree else {}
+
+    def _version_truth(self, test: ast.expr, scope: _Scope) -> bool | None:
+        """Whether a condition on the version of torch holds."""
+        if self._names.release is None:
+            return None
+        # Few packages have a condition where it matters.
+        from abiscan.python.version_tests import Find, Found, truth_of
+
+        statements = self._statements
+
+        def is_version(node: ast.expr, _: Find) -> bool:
+            return isinstance(node, ast.Attribute) and self._full_name(node, scope)[1] in _VERSIONS
+
+        def find(name: str) -> Found | None:
+            statement = None if any(name in names for names in scope.origins[:-1]) else statements.get(name)
+            return None if statement is None else Found(statement, find)
+
+        return truth_of(test, self._names.release, is_version, find)
+
+    def _full_name(self, node: ast.expr, scope: _Scope) -> tuple[ast.expr, str | None, str | None]:
+        """Return what attributes are taken of, their full name if that is of torch, and what the first part is."""
+        parts: list[str] = []
+        while isinstance(node, ast.Attribute):
+            parts.append(node.attr)
+            node = node.value
+        if not isinstance(node, ast.Name):
+            return node, None, None
+        name = node.id
+        origin = next((names[name] for names in scope.origins if name in names), None)
+        return node, None if origin is None else ".".join([origin, *reversed(parts)]), origin
+
+    def _mentions_in_children(self, node: ast.AST, scope: _Scope) -> Iterator[Mention]:
+        for part in child_nodes(node):
+            yield from self._node(part, scope)
+
+    def _function(self, node: ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda, scope: _Scope) -> Iterator[Mention]:
+        # Decorators, defaults and annotations belong to the scope around.
+        decorators = [] if isinstance(node, ast.Lambda) else node.decorator_list
+        arguments = [*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs, node.args.vararg, node.args.kwarg]
+        annotations = [argument.annotation for argument in arguments if argument] + [getattr(node, "returns", None)]
+        around = (*decorators, *node.args.defaults, *node.args.kw_defaults)
+        for expression in filter(None, (*around, *(annotations if self._evaluates_annotations else ()))):
+            yield from self._node(expression, scope)
+        parameters = {argument.arg for argument in arguments if argument}
+        own = make_origins(node)
+        is_variant = scope.variants.get(getattr(node, "name", ""), 0) > 1
+        inside = replace(
+            _with_origins(_named(scope, getattr(node, "name", "<lambda>")), own | dict.fromkeys(parameters)),
+            values=values_in(node, scope.values - own.keys()),
+            in_function=True,
+            guarded=scope.guarded or is_variant or are_guarding(decorators),
+            by_values=scope.by_values and not (is_variant or are_guarding(decorators)),
+        )
+        inside = replace(inside, objects=self._objects_of(node, scope, inside))
+        if EXPORT.function in self._called:
+            kept = scope.optional - parameters - own.keys()
+            inside = replace(inside, optional=kept.union(optional_keywords(node)))
+        body = node.body
+        yield from self._body(body, inside) if isinstance(body, list) else self._node(body, inside)
+
+    def _objects_of(
+        self, node: ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda, around: _Scope, inside: _Scope
+    ) -> Mapping[str, str]:
+        """Return what the names in a function have objects of; the first parameter of a method, of the base."""
+        objects = {name: cls for name, cls in around.objects.items() if name not in inside.origins[0]}
+        if isinstance(node, ast.Lambda) or not self._asks_objects:
+            return objects
+        is_static = any(word == "staticmethod" for item in node.decorator_list for word in words_in(item))
+        if around.base in OF_OBJECTS and not around.in_function and not is_static:
+            objects |= {parameter.arg: around.base or "" for parameter in node.args.args[:1] if parameter.arg == "self"}
+        return objects | self._objects_in(node, inside)
+
+    def _import(self, node: ast.Import | ast.ImportFrom, scope: _Scope) -> Iterator[Mention]:
+        for alias in node.names:
+            if isinstance(node, ast.Import):
+                yield from self._mention(alias.name, alias.name, node.lineno, scope, how="import")
+            elif not node.level and node.module and alias.name != "*":
+                module = node.module
+                yield from self._mention(f"{module}.{alias.name}", module, node.lineno, scope, how="from")
+
+    def _attribute(self, node: ast.Attribute, scope: _Scope) -> Iterator[Mention]:
+        value, full, origin = self._full_name(node, scope)
+        if isinstance(value, ast.Name) and value.id in scope.objects:
+            yield from self._of_object(node, scope.objects[value.id], scope)
+        elif not isinstance(value, ast.Name):
+            yield from self._node(value, scope)
+        elif full is not None and origin is not None:
+            is_option = self._names.is_config(full.rpartition(".")[0])
+            if is_option or isinstance(node.ctx, ast.Load):
+                yield from self._mention(full, origin, node.lineno, scope, how="option" if is_option else "attribute")
+
+    def _of_object(self, node: ast.Attribute, cls: str, scope: _Scope) -> Iterator[Mention]:
+        """Yield a mention of what is taken of an object, if its class lacks that."""
+        while isinstance(node.value, ast.Attribute):
+            node = node.value
+        full = f"{cls}.{node.attr}"
+        if full in self._wanted and isinstance(node.ctx, ast.Load) and node.attr in self._names.removed_from(cls):
+            yield self._name_mention(full, node.lineno, scope, how="object")
+
+    def _objects_in(self, node: ast.AST, scope: _Scope) -> dict[str, str]:
+        """Return the variables of a function that certainly have an object of a class of torch."""
+        bound: dict[str, list[str | None]] = {}
+        for part in walk(node):
+            if isinstance(part, ast.Assign) and isinstance(part.value, ast.Call) and len(part.targets) == 1:
+                called = self._full_name(part.value.func, scope)[1]
+                target = part.targets[0]
+                if isinstance(target, ast.Name) and (called in OF_OBJECTS or called in TENSORS):
+                    bound.setdefault(target.id, []).append(TENSOR if called in TENSORS else called)
+                    continue
+            names = [part.arg] if isinstance(part, ast.arg) else [name for name, _ in _bound_by(part)]
+            for name in names:
+                bound.setdefault(name, []).append(None)
+        # The assignment itself binds the name once more.
+        return {name: cls for name, (cls, *others) in bound.items() if cls is not None and others == [None]}
+
+    def _call(self, node: ast.Call, scope: _Scope) -> Iterator[Mention]:
+        """Yield a mention of a function that takes the call in another torch, and not in this one."""
+        full = self._called_name(node.func, scope)
+        for option in options_in(node, full) if full is not None else ():
+            how = "compile" if full == COMPILE else "option"
+            yield from self._mention(option, option.rpartition(".")[0], node.lineno, scope, how=how)
+        if full in FAKES and node.args and isinstance(node.args[0], ast.Constant):
+            yield from self._fake(node.args[0].value, node, scope)
+        if full == LOAD.function and id(node) in scope.loads and leaves_out(node, LOAD):
+            yield self._call_mention(full, LOAD.error, node, scope, how="default")
+        if full is not None and full in self._called and full.startswith(OPERATORS):
+            error = self._operators.refusal(full, _arguments_of(node))
+            yield from () if error is None else (self._call_mention(full, error, node, scope, how="call"),)
+        method = f"{METHODS}{node.func.attr}" if isinstance(node.func, ast.Attribute) else ""
+        if method in self._called and passes_list(node) and root_of(node) not in self._foreign:
+            error = f"{method.removeprefix(METHODS)}() received an invalid combination of arguments"
+            yield self._call_mention(method, error, node, scope, how="method")
+        if full is None or full not in self._called:
+            return
+        callee, call = self._names.callee(full), _arguments_of(node)
+        error = None if callee is None else refusal(callee.name, callee.signature, call)
+        changed = BY_FUNCTION.get(full)
+        if error is None and changed not in (None, LOAD) and self._leaves_out(node, changed, scope):
+            yield self._call_mention(full, changed.error, node, scope, how="package" if changed.needs else "omission")
+        if callee is None:
+            yield from self._compiled_call(full, node, scope)
+        elif says_it_is_gone(full, callee):
+            yield self._call_mention(full, REMOVED, node, scope, how="removed")
+        elif error is not None:
+            others = map(parse_parameters, self._names.signatures_of(callee.module, callee.name))
+            if not all(refusal(callee.name, other, call) for other in others):
+                yield self._call_mention(full, error, node, scope, how="call")
+
+    def _leaves_out(self, node: ast.Call, changed: ChangedDefault, scope: _Scope) -> bool:
+        """Whether a call leaves a parameter to its default, which is another one in this torch."""
+        optional = scope.optional if changed is EXPORT else ()
+        return self._names.has(*changed.sign) is True and leaves_out(node, changed, optional)
+
+    @functools.cached_property
+    def _foreign(self) -> frozenset[str]:
+        """What the source imports that is not of torch, and what it binds to what that returns."""
+        parts = list(walk(self._tree)) if self._tree else []
+        foreign = {
+            name
+            for part in parts
+            if isinstance(part, _IMPORTS) and not getattr(part, "level", 0)
+            for name, origin in _imported(part)
+            if (origin or "").partition(".")[0] != "torch"
+        }
+        for part in parts:
+            if isinstance(part, ast.Assign) and root_of(part.value) in foreign:
+                foreign |= {name.id for name in part.targets if isinstance(name, ast.Name)}
+        return frozenset(foreign)
+
+    def _compiled_call(self, full: str, node: ast.Call, scope: _Scope) -> Iterator[Mention]:
+        """Yield a mention of a compiled function that does not take a keyword here."""
+        operator, operators = compiled_function(full), self._names.operators
+        gone = gone_keywords(self._names, full)
+        keyword = next((keyword for keyword in _arguments_of(node).keywords if keyword in gone), None) if gone else None
+        if keyword is not None and operator is not None and operators is not None:
+            is_overloaded = operators().is_overloaded(operator)
+            error = keyword_refusal(full.rpartition(".")[2], keyword, is_overloaded=is_overloaded)
+            yield self._call_mention(full, error, node, scope, how="call")
+
+    def _called_name(self, node: ast.expr, scope: _Scope) -> str | None:
+        """Return the full name of what is called, if that is of torch: of ``super().__init__`` that of the base, of a
+        class without an ``__init__`` of its own that of its base.
+        """
+        if isinstance(node, ast.Attribute) and node.attr == "__init__" and isinstance(node.value, ast.Call):
+            return scope.base if isinstance(node.value.func, ast.Name) and node.value.func.id == "super" else None
+        if isinstance(node, ast.Name) and not any(node.id in names for names in scope.origins[:-1]):
+            node = self._bases.get(node.id, node)
+        return self._full_name(node, scope)[1]
+
+    def _fake(self, name: object, node: ast.Call, scope: _Scope) -> Iterator[Mention]:
+        """Yield a mention of an operator for which a fake kernel is registered."""
+        full = f"{OPERATORS}{name.replace('::', '.')}" if isinstance(name, str) else ""
+        if full in self._wanted:
+            yield self._name_mention(full, node.lineno, scope, how="fake")
+
+    def _call_mention(self, full: str, error: str, node: ast.Call, scope: _Scope, *, how: str) -> Mention:
+        use = LaterUse(
+            name=full,
+            error=error,
+            file=self._file,
+            line=node.lineno,
+            function=".".join([*scope.public, *scope.nested]),
+            how=how,
+            arguments=_arguments_of(node),
+        )
+        is_of_torch = full.startswith(OPERATORS) or how in {"omission", "removed"}
+        raised = {"RuntimeError"} if is_of_torch else CATCHING_IMPORTS if how == "package" else CATCHING_CALLS
+        guarded = not scope.caught.isdisjoint(raised)
+        return _make_mention(use, scope, guarded=guarded)
+
+    def _mention(self, full: str, origin: str, line: int, scope: _Scope, *, how: str) -> Iterator[Mention]:
+        """Yield a mention if it is one of a missing name.
+
+        :param origin: what is imported elsewhere, and is there if the code gets here
+        """
+        if full.partition(".")[0] != self._names.top:
+            return
+        is_operator = full.startswith(OPERATORS)
+        name = self._operators.lacking(full) if is_operator else lacking_part(self._names, full)
+        if name is None or name not in self._wanted:
+            return
+        if len(name) <= len(origin):
+            if how == "attribute":
+                return  # its import has failed before
+            how = "import"
+        yield self._name_mention(name, line, scope, how=how)
+
+    def _name_mention(self, name: str, line: int, scope: _Scope, *, how: str) -> Mention:
+        function = ".".join([*scope.public, *scope.nested])
+        use = LaterUse(name=name, file=self._file, line=line, function=function, how=how)
+        guarded = not scope.caught.isdisjoint(_RAISED.get(how, CATCHING_IMPORTS))
+        return _make_mention(use, scope, guarded=guarded)
+
+
+def _arguments_of(node: ast.Call) -> PassedArguments:
+    plain = [argument for argument in node.args if not isinstance(argument, ast.Starred)]
+    keywords = tuple(keyword.arg for keyword in node.keywords if keyword.arg is not None)
+    return PassedArguments(
+        count=len(plain),
+        keywords=keywords,
+        takes_more=len(plain) < len(node.args),
+        takes_keywords=len(keywords) < len(node.keywords),
+    )
+
+
+def make_origins(body: ast.AST) -> Origins:
+    """Return what the names stand for that a module, a class or a function binds itself."""
+    # A name counts only if all that the scope binds it to is one thing. ``import *`` may bind any of them to something
+    # else; only ``torch`` itself is assumed to stay.
+    by_name: dict[str, set[str | None]] = {}
+    waiting = list(getattr(body, "body", ())) if isinstance(getattr(body, "body", None), list) else []
+    starred = False
+    while waiting:
+        node = waiting.pop()
+        for name, origin in _bound_by(node):
+            by_name.setdefault(name, set()).add(origin)
+        starred |= isinstance(node, ast.ImportFrom) and node.names[0].name == "*"
+        if not isinstance(node, _DEFINITIONS) and not (isinstance(node, ast.Assign) and _is_plain_alias(node)):
+            waiting.extend(child_nodes(node))
+    origins = {name: next(iter(several)) if len(several) == 1 else None for name, several in by_name.items()}
+    if origins.get("torch", "torch") != "torch":  # what is taken of it is of something else
+        origins = dict.fromkeys(origins)
+    if isinstance(body, ast.Module):  # what functions bind outside of themselves
+        for node in walk(body):
+            if isinstance(node, (ast.Global, ast.Nonlocal)):
+                origins |= dict.fromkeys(node.names)
+    return {name: origin for name, origin in origins.items() if not starred or name == "torch" or origin is None}
+
+
+def _inherited_constructors(tree: ast.Module | None) -> dict[str, ast.expr]:
+    """Return the base of each class of a module that is made as that is."""
+    classes = [node for node in tree.body if isinstance(node, ast.ClassDef)] if tree else []
+    counted = Counter(node.name for node in classes)
+    own = {node.name for node in classes for part in node.body if getattr(part, "name", "") in {"__init__", "__new__"}}
+    return {
+        node.name: node.bases[0]
+        for node in classes
+        if len(node.bases) == 1 and counted[node.name] == 1 and node.name not in own
+        if not node.keywords and not node.decorator_list
+    }
+
+
+def _bound_by(node: ast.AST) -> Iterator[tuple[str, str | None]]:
+    """Yield the names that a part of a scope binds itself, each with what it stands for."""
+    if isinstance(node, (ast.Import, ast.ImportFrom)):
+        yield from _imported(node)
+    elif isinstance(node, (ast.Global, ast.Nonlocal)):
+        yield from ((name, None) for name in node.names)
+    elif isinstance(node, ast.Name) and isinstance(node.ctx, (ast.Store, ast.Del)):
+        yield node.id, None
+    elif isinstance(node, (*_DEFINITIONS, ast.ExceptHandler, ast.MatchAs, ast.MatchStar)) and node.name:
+        yield node.name, None
+    elif isinstance(node, ast.Assign) and _is_plain_alias(node) and isinstance(node.value, ast.Attribute):
+        yield from ((target.id, _name_of_torch(node.value)) for target in node.targets if isinstance(target, ast.Name))
+
+
+def _is_plain_alias(node: ast.Assign) -> bool:
+    """Whether an assignment gives names to what torch has (``aten = torch.ops.aten``), or to None, which stands for
+    what cannot be imported: then there is no torch.
+    """
+    if isinstance(node.value, ast.Constant):
+        return node.value.value is None
+    is_of_torch = isinstance(node.value, ast.Attribute) and _name_of_torch(node.value) is not None
+    return is_of_torch and all(isinstance(target, ast.Name) for target in node.targets)
+
+
+def _name_of_torch(node: ast.Attribute) -> str | None:
+    names: list[str] = []
+    value: ast.expr = node
+    while isinstance(value, ast.Attribute):
+        names.append(value.attr)
+        value = value.value
+    is_of_torch = isinstance(value, ast.Name) and value.id == "torch"
+    return ".".join(["torch", *reversed(names)]) if is_of_torch else None
+
+
+def _imported(node: ast.Import | ast.ImportFrom) -> Iterator[tuple[str, str | None]]:
+    """Yield the names that an import binds, each with what it stands for if that is of torch or comes with it."""
+    for alias in node.names:
+        if isinstance(node, ast.Import):
+            full = alias.name if alias.asname else alias.name.partition(".")[0]
+        else:
+            full = f"{'.' * node.level}{node.module}.{alias.name}"
+        name = alias.asname or alias.name.partition(".")[0]
+        yield name, full if full.partition(".")[0] in _KNOWN else None
+
+
+def _with_origins(scope: _Scope, origins: Origins, *, is_class: bool = False) -> _Scope:
+    """Return the scope inside of a class or function. The names of a class are not those of its methods: they are
+    unknown.
+    """
+    return replace(scope, origins=(dict.fromkeys(origins) if is_class else origins, *scope.origins))
+
+
+def _named(scope: _Scope, name: str) -> _Scope:
+    """Return the scope inside of a function or class of a name."""
+    if scope.in_function:
+        return replace(scope, nested=(*scope.nested, name))
+    return replace(scope, public=(*scope.public, name))
+
+
+def _guarded(scope: _Scope) -> _Scope:
+    return replace(scope, guarded=True, by_values=False) if scope.by_values or not scope.guarded else scope
+
+
+def _make_mention(use: LaterUse, scope: _Scope, *, guarded: bool) -> Mention:
+    return Mention(
+        use=use,
+        guarded=guarded or scope.guarded,
+        asked=guarded or (scope.guarded and not scope.by_values),
+        public=scope.public,
+        nested=scope.nested,
+    )

@@ -1,0 +1,79 @@
+"""Conditions and handlers that ask which torch there is: they may keep what they guard from happening."""
+
+from __future__ import annotations
+
+import ast
+import builtins
+from collections.abc import Collection, Iterator
+from typing import Final
+
+from abiscan.python.nodes import TryStar, walk
+from abiscan.python.version_guards import (
+    are_guarding,
+    asks_for_version,
+    is_guard,
+)
+
+_CATCHING_ANY: Final = frozenset({"Exception", "BaseException"})
+CATCHING_ALL: Final = _CATCHING_ANY | {"AttributeError"}
+CATCHING_IMPORTS: Final = frozenset({"ImportError", "ModuleNotFoundError"})
+CATCHING_CALLS: Final = frozenset({"TypeError"})
+TESTS = (ast.If, ast.IfExp, ast.While)
+
+
+def asks(node: ast.AST, local: Collection[str]) -> bool:
+    """Whether what decides asks for a version, by its words or for a name of the module, or catches what the lack of a
+    name raises.
+    """
+    if isinstance(node, (*TESTS, ast.Assert)):
+        return asks_for_version([node.test], local)
+    if isinstance(node, ast.BoolOp):
+        return asks_for_version(node.values[:-1], local)
+    if isinstance(node, (ast.With, ast.AsyncWith)):
+        return True
+    if isinstance(node, (ast.Try, TryStar)):
+        caught = not_raised_again(node)
+        # What is imported there, and not called, was imported wherever it is called.
+        only_imports = not any(isinstance(part, ast.Call) for statement in node.body for part in walk(statement))
+        catching = {"AttributeError", *(() if only_imports else CATCHING_IMPORTS), *CATCHING_CALLS}
+        return not caught.isdisjoint(catching)
+    return isinstance(node, ast.Expr)
+
+
+def decides(node: ast.AST, values: Collection[str]) -> bool:
+    """Whether a node decides, perhaps by the version of torch, if what is inside of it is run."""
+    if isinstance(node, TESTS):
+        return is_guard(node.test, values)
+    if isinstance(node, ast.BoolOp):
+        return any(is_guard(value, values) for value in node.values[:-1])
+    if isinstance(node, (ast.With, ast.AsyncWith)):
+        return are_guarding(node.items)
+    if isinstance(node, (ast.Try, TryStar)):
+        caught = not_raised_again(node)
+        return not caught.isdisjoint(CATCHING_ALL | CATCHING_IMPORTS | CATCHING_CALLS)
+    return isinstance(node, ast.Match)
+
+
+def not_raised_again(node: ast.Try) -> set[str]:
+    """Return the names of the exceptions that are caught, without those of imports, or of anything, that end in another
+    one.
+    """
+    return {
+        name
+        for handler in node.handlers
+        for name in caught_by(handler)
+        if not (name in CATCHING_IMPORTS | _CATCHING_ANY and isinstance(handler.body[-1], ast.Raise))
+    }
+
+
+def caught_by(handler: ast.ExceptHandler) -> Iterator[str]:
+    """Yield the names of the exceptions that a handler catches; of one that Python does not have, ``Exception``."""
+    types = handler.type.elts if isinstance(handler.type, ast.Tuple) else [handler.type]
+    for node in types:
+        cls = getattr(builtins, node.id, None) if isinstance(node, ast.Name) else None
+        yield cls.__name__ if isinstance(cls, type) and issubclass(cls, BaseException) else "Exception"
+
+
+def is_type_checking(test: ast.expr) -> bool:
+    """Whether a condition is ``TYPE_CHECKING``, which is false when code runs."""
+    return "TYPE_CHECKING" in (getattr(test, "id", None), getattr(test, "attr", None))
