@@ -192,11 +192,11 @@ def _unguarded_mentions(
     ]
     # One use that is guarded shows that the authors know that the name may be missing: then no use of it is certain.
     asked = {(mention.use.name, mention.use.error) for mention in mentions if mention.asked}
-    open_uses = [mention for mention in mentions if not mention.asked]
+    open_uses = [mention for mention in mentions if not mention.guarded]
     distinct = {_asked_of(mention.use): mention.use for mention in open_uses}
     handled = {asked for asked, use in distinct.items() if _is_handled(code, use)}
     return [
-        replace(mention, doubtful=True) if is_known or mention.guarded else mention
+        replace(mention, doubtful=is_known)
         for mention in open_uses
         for is_handled in [_asked_of(mention.use) in handled]
         for is_known in [is_handled or (mention.use.name, mention.use.error) in asked]

@@ -13,6 +13,7 @@ from rich.text import Text
 
 from abiscan.binary.mangling import demangle
 from abiscan.extension.built_for import Clue, Kind, span
+from abiscan.findings import Effect
 from abiscan.regex import regex
 from abiscan.report.marks import STYLES
 from abiscan.results.gpus import LEGEND as GPU_LEGEND
@@ -245,12 +246,12 @@ _NOTES: Final = frozenset(
 
 
 def _note_lines(row: PackageRow) -> Iterator[Text]:
-    """Yield what fails later in the code of a package, once for all releases on which it does."""
+    """Yield what certainly fails later in the code of a package, once for all releases on which it does."""
     notes: dict[tuple[str, str, str | None], list[str]] = {}
     places: dict[tuple[str, str, str | None], Sequence[str]] = {}
     for release, result in row.results.items():
         for finding in result.own_findings:
-            if finding.rule not in _NOTES:
+            if finding.rule not in _NOTES or finding.effect is Effect.NOTE:
                 continue
             key = finding.rule, finding.message.partition(" ")[0], finding.says
             notes.setdefault(key, []).append(release)

@@ -23,9 +23,9 @@ that the package's own libraries do not define. Options count where they are set
 **Fix.** Use a release that has the name, or a version of the package for this torch. In your own package, ask first:
 `hasattr(torch.amp, "custom_bwd")`.
 
-**Notes.** A name that the package asks for elsewhere, or has as a text, or uses in a function that is called under some
-condition, may well be missed: one guard does not show that all uses have one. Such uses are listed in one note, and
-change no exit code.
+**Notes.** A use that nothing guards where it stands may fail although the package asks for the name elsewhere, has it
+as a text, or calls the function under some condition: one guard does not show that all uses have one. Such uses are
+listed in one note, and change no exit code.
 
 **Limits.** A use does not count if a condition that may depend on the version of torch stands around it, before it or
 at its callers, if the package sets the name, in tests, for devices that other packages add, and where it is not
@@ -55,7 +55,7 @@ if TYPE_CHECKING:
     from abiscan.torches.name_history import NameHistory
 
 
-UNLESS_KEPT: Final = ", unless a condition elsewhere keeps it from that"
+UNLESS_KEPT: Final = ", unless a condition keeps it from that"
 """What is said of a use where the package shows elsewhere that it knows of other torches."""
 _NAMES_SHOWN: Final = 8
 _OWN_FIX = "use a version of the package whose Python code matches its libraries: they define the operator differently"

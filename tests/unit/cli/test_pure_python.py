@@ -142,6 +142,16 @@ def test_a_name_that_a_function_uses_later_is_a_note(tmp_path: Path) -> None:
     assert "missing-torch-name" not in ignored.output + there.output
 
 
+def test_a_use_that_a_guard_elsewhere_may_not_cover_is_no_line_of_a_matrix(tmp_path: Path) -> None:
+    guarded = "def asked():\n    return hasattr(torch.autograd.profiler, 'format_time')\n"
+    wheel = str(_wheel(tmp_path, LATER + guarded))
+    checked, matrix = (
+        CliRunner().invoke(main, [command, wheel, "--torch", "2.13.0"]).output for command in ("check", "matrix")
+    )
+    assert "note[missing-torch-name]" in checked
+    assert "missing-torch-name" not in matrix
+
+
 def test_the_note_says_which_releases_have_the_name(tmp_path: Path) -> None:
     report = abiscan.check(_wheel(tmp_path, LATER), "2.13.0")
     (finding,) = report.packages[0].own_findings

@@ -126,7 +126,7 @@ def test_doubtful_uses_are_one_note_for_all_names() -> None:
     assert (finding.effect, finding.confidence) == (Effect.NOTE, Confidence.POSSIBLE)
     assert finding.message == (
         "torch.irfft, torch.nope are missing in torch 2.13.0: pack uses them in 2 functions,"
-        " unless a condition elsewhere keeps it from that"
+        " unless a condition keeps it from that"
     )
     assert [evidence.readable for evidence in finding.evidence] == [
         "pack/a.py:1: module 'torch' has no attribute 'irfft'",
@@ -147,4 +147,4 @@ def test_doubtful_calls_are_a_note() -> None:
     (finding,) = rejected_torch_call.list_findings([call], history("torch.meshgrid", "2.13.0"), "pack", "torch 2.4.1")
 
     assert (finding.effect, finding.says) == (Effect.NOTE, "meshgrid() got …")
-    assert finding.message.endswith("pack makes it in 1 function, unless a condition elsewhere keeps it from that")
+    assert finding.message.endswith("pack makes it in 1 function, unless a condition keeps it from that")
