@@ -8,6 +8,7 @@ seconds; what is left then is named.
 
 from __future__ import annotations
 
+import _weakrefset
 import contextlib
 import itertools
 import os
@@ -44,6 +45,8 @@ _WAITING: Final = 5
 """How many times as long it may take, where a machine is busy or an index slow."""
 _SOON: Final = 0.01
 """After how many seconds a search that could not be ended is to end."""
+_AGAIN: Final = 1
+"""After how many seconds a search is interrupted that goes on all the same."""
 _LARGE: Final = 1 << 30
 """A download of this many bytes is proposed only where nothing smaller helps."""
 
@@ -82,10 +85,10 @@ def _interrupted_after(seconds: float) -> Iterator[None]:
         return
 
     def interrupt(_: int, frame: FrameType | None) -> None:
-        # What is raised where Python tidies up is printed, and lost.
-        if _is_tidying_up(frame):
-            signal.setitimer(signal.ITIMER_PROF, _SOON)
-        else:
+        # What is raised where Python tidies up is printed, and lost. Not all such places are known.
+        is_tidying_up = _is_tidying_up(frame)
+        signal.setitimer(signal.ITIMER_PROF, _SOON if is_tidying_up else _AGAIN)
+        if not is_tidying_up:
             raise OutOfTimeError
 
     before = signal.signal(signal.SIGPROF, interrupt)
@@ -101,7 +104,7 @@ def _is_tidying_up(frame: FrameType | None) -> bool:
     """Whether code runs since an object is no longer there."""
     while frame is not None:
         code = frame.f_code
-        if code.co_name == "__del__" or code.co_filename == weakref.__file__:
+        if code.co_name == "__del__" or code.co_filename in {weakref.__file__, _weakrefset.__file__}:
             return True
         frame = frame.f_back
     return False
@@ -278,7 +281,9 @@ class _Search:
                     return
                 self._keep(name_unread(needing, list_wanted(needing, self._torch, replacing=replacing), self._pip))
                 continue
-            trial = self._examine([*words, *self._session.index.words], group)
+            lacks = any(problem.unmet for problem in group)
+            reason = "require what is not there" if lacks else "were built for another kind of torch"
+            trial = self._examine([*words, *self._session.index.words], group, group, reason)
             if trial is None:
                 return
             failing = {problem.key: problem for problem in trial.inspection.problems}
@@ -296,7 +301,12 @@ class _Search:
         """Install the numpy that several were compiled for: it changes less than another version of each."""
         for word in dict.fromkeys(problem.numpy for problem in self._broken if problem.numpy):
             group = self._unsolved(self._broken)
-            trial = self._examine([word, *self._session.index.words], group) if group else None
+            compiled = [problem for problem in group if problem.numpy == word]
+            if not compiled:
+                continue
+            # It may help others, too: that is known only of what is examined.
+            reason = "were compiled for another numpy"
+            trial = self._examine([word, *self._session.index.words], group, compiled, reason)
             failing = {problem.key for problem in trial.inspection.problems} if trial else set()
             working = [problem for problem in group if problem.key not in failing]
             if trial and working and not failing - {problem.key for problem in self._broken}:
@@ -306,18 +316,27 @@ class _Search:
         self._session.progress(f"looking for builds of {name}")
         return is_read(name, self._torch, self._pip, words)
 
-    def _examine(self, words: Sequence[str], group: Sequence[Problem]) -> _Trial | None:
-        """Return what an installation leads to; None if it cannot be carried out, or changes torch."""
+    def _examine(
+        self, words: Sequence[str], group: Sequence[Problem], needing: Sequence[Problem], reason: str
+    ) -> _Trial | None:
+        """Return what an installation leads to; None if it cannot be carried out, or changes torch.
+
+        :param needing: those of the group that need it even if there is no time to examine it
+        :param reason: why they do
+        """
         # What is examined depends on what is asked about, too: what is known to be broken is not examined again.
         key = tuple(words), frozenset(problem.key for problem in group)
         if key not in self._trials:
             self._trials[key] = None  # if the time is too short, it is so again
             self._session.progress(f"trying {self._pip.format_command(['install', *words])}")
             # Another torch is the last resort, and not what somebody expects who installs what is missing.
-            self._trials[key] = self._try(words, group) or self._try((*words, self._same_torch), group)
+            trials = (self._try(tried, group, needing, reason) for tried in (words, (*words, self._same_torch)))
+            self._trials[key] = next(filter(None, trials), None)
         return self._trials[key]
 
-    def _try(self, words: Sequence[str], group: Sequence[Problem]) -> _Trial | None:
+    def _try(
+        self, words: Sequence[str], group: Sequence[Problem], needing: Sequence[Problem], reason: str
+    ) -> _Trial | None:
         try:
             plan = self._pip.plan_install(words, silent=True)
             if plan.find_planned("torch") is not None:
@@ -325,7 +344,8 @@ class _Search:
             try:
                 inspection = self._inspector.inspect_plan(plan, requested={problem.key for problem in group})
             except OutOfTimeError:
-                self._unexamined.append(_of_plan(plan, group, self._pip.format_command(["install", *words])))
+                command = self._pip.format_command(["install", *words])
+                self._unexamined.append(_of_plan(plan, needing, reason, command))
                 raise
         except (InstallerError, InputError):
             return None
@@ -356,16 +376,15 @@ def _are_near(one: Problem, other: Problem) -> bool:
     return bool(same) or one.key in other.requires or other.key in one.requires
 
 
-def _of_plan(plan: Plan, group: Sequence[Problem], command: str) -> Remedy:
+def _of_plan(plan: Plan, group: Sequence[Problem], reason: str, command: str) -> Remedy:
     """Return the installation of what is required, where there was no time to examine what it leads to."""
     search_path = interpreter.search_path(plan.python)
     there = {item: packages.find_installed(item.name, search_path) for item in plan.packages}
-    why = "require what is not there" if any(problem.unmet for problem in group) else "were compiled for another numpy"
     return Remedy(
         remedies=tuple(problem.key for problem in group),
         command=command,
-        advice=f"{listed(problem.name for problem in group)} {why}: install it, and run abiscan doctor again; there was"
-        " no time to examine whether it is enough",
+        advice=f"{listed(problem.name for problem in group)} {reason}: install it, and run abiscan doctor again; there"
+        " was no time to examine whether it is enough",
         changes=tuple(
             PackageChange(
                 name=item.name,

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import shlex
+import signal
+import sys
 import threading
 import time
 import weakref
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+from types import FrameType
 from typing import Any
 
 import msgspec
@@ -156,6 +159,24 @@ def test_the_numpy_that_packages_were_compiled_for(
     assert commands_of(result) == {names: ["numpy<2"] for names in expected}
 
 
+def test_the_numpy_that_was_not_examined_is_for_those_that_were_compiled_for_it(
+    search: Callable[..., remedies.Remedies], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(remedies, "SECONDS", 0.3)
+    monkeypatch.setattr(remedies, "_WAITING", 1_000)
+    old, other, lacks = msgspec.structs.replace(lacking("old"), unmet=(), numpy="numpy<2"), lacking("other"), "lacks"
+    other = msgspec.structs.replace(other, unmet=())
+
+    def take_long(name: str, names: set[str]) -> str:
+        while "numpy<2" in names:
+            pass
+        return name
+
+    (remedy,) = search(take_long, [old, other, lacks]).remedies
+    assert (remedy.remedies, remedy.examined) == (("old",), False)
+    assert str(remedy.advice).startswith("old were compiled for another numpy: ")
+
+
 def test_gigabytes_come_last(search: Callable[..., remedies.Remedies]) -> None:
     result = search(lambda *_: None, ["large", "small"], {"large-helper": 3 << 30})
     assert [remedy.remedies for remedy in result.remedies] == [("small",), ("large",)]
@@ -296,6 +317,54 @@ def test_a_trial_says_nothing_of_what_was_not_asked_about(search: Callable[..., 
     # All three fail, whatever is installed: the trial for the first says nothing of the second.
     result = search(lambda name, _: name, [lacks("a", "x"), lacks("b", "x"), lacks("c", "x", "z")])
     assert result.remedies == ()
+
+
+def test_a_search_is_interrupted_again_where_that_was_lost(monkeypatch: pytest.MonkeyPatch) -> None:
+    """CPython prints and drops what is raised in a generator that nobody has any more."""
+    monkeypatch.setattr(remedies, "_AGAIN", 0.01)
+    lost = list[object]()
+    monkeypatch.setattr(sys, "unraisablehook", lambda found: lost.append(found.exc_type))
+
+    def take_time(seconds: float) -> None:
+        begin = time.process_time()
+        while time.process_time() - begin < seconds:
+            pass
+
+    def held() -> Iterator[None]:
+        try:
+            yield
+        finally:
+            take_time(1)
+
+    def lose() -> None:
+        dropped = held()
+        next(dropped)
+        del dropped
+        take_time(2)
+
+    with pytest.raises(remedies.OutOfTimeError), remedies._interrupted_after(0.05):
+        lose()
+    assert lost == [remedies.OutOfTimeError]
+    assert signal.getitimer(signal.ITIMER_PROF)[0] == 0
+
+
+def test_what_tidies_up_sets_of_weak_references_is_not_interrupted() -> None:
+    class Held:
+        pass
+
+    seen = list[bool]()
+
+    def look(frame: FrameType, event: str, _: object) -> None:
+        if event == "call":
+            seen.append(remedies._is_tidying_up(frame))
+
+    held = Held()
+    holding = weakref.WeakSet([held])
+    sys.setprofile(look)
+    del held
+    sys.setprofile(None)
+    assert seen == [True]
+    assert not holding
 
 
 def test_a_search_in_a_thread_has_no_timer() -> None:
