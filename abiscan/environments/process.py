@@ -83,7 +83,8 @@ def _numpy_mismatch(environment: WholeEnvironment, torch: Torch, files: Files) -
 
 
 def _code_files(distribution: Distribution) -> Iterator[str]:
-    return (path for path in packages.files_of(distribution) if _CODE.search(path) and not path.startswith(".."))
+    files = packages.files_of(distribution, installed=True)
+    return (path for path in files if _CODE.search(path) and not path.startswith(".."))
 
 
 def _is_there(distribution: Distribution, path: str) -> bool:

@@ -137,12 +137,16 @@ def find_installed(name: str, search_path: Sequence[str]) -> Distribution | None
     return None
 
 
-def files_of(distribution: Distribution) -> Iterator[str]:
-    """Yield the files of an installed package, by their paths in the folder that it is installed in."""
+def files_of(distribution: Distribution, *, installed: bool = False) -> Iterator[str]:
+    """Yield the files of an installed package, by their paths in the folder that it is installed in.
+
+    :param installed: whether an egg has none: what it lists are the files of its source, not all of which are installed
+    """
     import importlib.metadata
 
     for item in importlib.metadata.distributions(path=[distribution.site], name=distribution.name):
-        yield from map(posixpath.normpath, _recorded_files(item))
+        if not installed or _read_text(item, "RECORD") is not None:
+            yield from map(posixpath.normpath, _recorded_files(item))
         return
 
 

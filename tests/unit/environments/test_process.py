@@ -59,6 +59,19 @@ def test_one_of_several_with_the_same_files_was_uninstalled(tmp_path: Path) -> N
     assert done.stdout == "None\n"
 
 
+def test_the_sources_of_an_egg_need_not_be_there(tmp_path: Path) -> None:
+    """``SOURCES.txt`` lists the files of the source tree: its tests are there, too, and ``src/``."""
+    for name, folder in (("flat", ""), ("deep", "src/")):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "__init__.py").touch()
+        metadata = tmp_path / f"{name}-1.0-py3.11.egg-info"
+        metadata.mkdir()
+        (metadata / "PKG-INFO").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: 1.0\n", "utf-8")
+        listed = ["setup.py", f"{folder}{name}/__init__.py", *([] if folder else ["tests/__init__.py"])]
+        (metadata / "SOURCES.txt").write_text("\n".join(listed), "utf-8")
+    assert messages(tmp_path) == []
+
+
 def test_what_earlier_installations_have_left(tmp_path: Path) -> None:
     install(tmp_path, "gone", {}, requires="", files={"gone/__init__.py": ""})
     install(tmp_path, "data", {}, requires="", files={"data.json": ""})
