@@ -227,8 +227,10 @@ def _send_result(target: str, find: Callable[[], object], pipe: int, parent: int
 def _bounded(seconds: float) -> Iterator[None]:
     # setitimer(2): a child that is forked does not inherit the timers, but what a timer of its parent calls.
     signal.setitimer(signal.ITIMER_PROF, seconds)
-    yield
-    signal.setitimer(signal.ITIMER_PROF, 0)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_PROF, 0)
 
 
 def _own_offsets() -> None:

@@ -201,6 +201,18 @@ def test_a_limit_of_time_is_one_in_other_processes_as_well(is_shared: bool) -> N
     assert time.monotonic() - begin < 15
 
 
+def test_a_limit_of_time_ends_with_the_work_that_fails() -> None:
+    """What it found is written without one."""
+    before = signal.signal(signal.SIGPROF, signal.SIG_IGN)
+    try:
+        with pytest.raises(InputError), branches._bounded(60):
+            raise InputError("x.so", "is damaged", "")
+        assert signal.getitimer(signal.ITIMER_PROF)[0] == 0
+    finally:
+        signal.setitimer(signal.ITIMER_PROF, 0)
+        signal.signal(signal.SIGPROF, before)
+
+
 def test_nobody_waits_for_what_is_found_aside_if_this_fails() -> None:
     before, started = _children(), time.monotonic()
     with pytest.raises(KeyError), branches.found_aside(lambda: time.sleep(60), 2):
