@@ -43,7 +43,10 @@ from abiscan.python.values import (
 from abiscan.regex import regex
 
 _log = logging.getLogger("abiscan.python")
-_SEARCH: Final = regex(rb"(?<!\bin )\bsys\.path\b|\bmeta_path\b|\bpath_hooks\b|\baddsitedir\b")
+_SEARCH: Final = regex(
+    rb"(?<!\bin )\bsys\.path\b|\bsys\.path\.(?:append|clear|extend|insert|pop|remove|reverse|sort|__)"
+    rb"|\bmeta_path\b|\bpath_hooks\b|\baddsitedir\b"
+)
 """What may change where modules are looked for; ``in sys.path`` only goes through it."""
 _MOST_HITS: Final = 20
 

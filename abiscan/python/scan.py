@@ -408,9 +408,11 @@ _NO_CALL = (b"def ", b"elf.", b"cls.")
 
 
 def is_in_comment(text: bytes, position: int) -> bool:
-    """Whether a position is surely in a comment: a quote before the sign may mean that it is in a text."""
-    before, sign, _ = text[text.rfind(b"\n", 0, position) + 1 : position].partition(b"#")
-    return bool(sign) and b'"' not in before and b"'" not in before
+    """Whether a position is surely in a comment: a quote before the sign may mean that it is in a text, and several
+    behind it that such a text ends there.
+    """
+    before, sign, after = text[text.rfind(b"\n", 0, position) + 1 : position].partition(b"#")
+    return bool(sign) and not any(quote in before or quote * 3 in after for quote in (b'"', b"'"))
 
 
 def _is_word(character: bytes) -> bool:

@@ -321,7 +321,10 @@ def test_the_search_path_of_libraries_is_that_of_this_machine_where_it_is_asked_
         ("setting", "sys.path.append('a')", True),
         ("setting", "x = '#'; sys.path.append('a')", True),
         ("setting", "for path in sys.path: pass", False),
+        ("setting", "'What is in sys.path.'", False),
+        ("setting", "for add in sys.path.append, : add('a')", True),
         ("setting", "pass  # something weird with sys.path", False),
+        ("setting", "x = '''\n    # '''; sys.path.append('a')", True),
         ("setting", f"pass  # {'sys.path ' * 30}\n    sys.path.append('a')", True),
     ],
 )
