@@ -597,6 +597,7 @@ def _all_sources(
     A folder of wheels stands for the wheels in it.
     """
     from abiscan.errors import InputError, raise_together
+    from abiscan.inputs.addresses import without_credentials
     from abiscan.inputs.isolation import turn_of
     from abiscan.inputs.sources import Missing, content_of
 
@@ -604,12 +605,13 @@ def _all_sources(
         sources: dict[object, Source] = {}
         # Each once, by its real path: a file may be named itself and by its folder.
         for target in dict.fromkeys(_several(targets)):
+            name = without_credentials(str(target))
             try:
                 source = _make_source(target, Path(folder), python, session, stack)
-                with turn_of(str(target)):
+                with turn_of(name):
                     result = content_of(source)
             except InputError as error:
-                result = [Missing(str(target), error)]
+                result = [Missing(name, error)]
             for source in result:
                 sources.setdefault(source.resolve() if isinstance(source, Path) else source, source)
         missing = [source.error for source in sources.values() if isinstance(source, Missing)]

@@ -8,9 +8,11 @@ from typing import Final
 
 from abiscan.regex import regex
 
-# A password that is not quoted may have a "?", a "#" or a space, though they would end the host (RFC 3986, 3.2).
-# What is hidden without need, as in "https://host?a@b", does less harm.
-_USER: Final = regex(r"(?<=:)//[^/]*@")
+# A password that is not quoted may have a "?", a "#" or a space, or a "/", though they would end the host (RFC 3986,
+# 3.2); digits before a "/" are a port. What is hidden without need, as in "https://host?a@b", does less harm. A user of
+# ssh without a password is no secret, and needed: git@ (PEP 610).
+_USER: Final = regex(r"(?<=:)(?!(?<=ssh:)//[^/:@]+@(?![^/]*@))//(?:[^/]*@|[^]\[/:@\s]+:(?![0-9]+/)[^@\s]*@)")
+_PROXY: Final = "--proxy="
 
 
 def without_credentials(text: str) -> str:
@@ -20,4 +22,13 @@ def without_credentials(text: str) -> str:
 
 def format_command(words: Sequence[str]) -> str:
     """Return a command as a report shows it: ready to type but for users and passwords, as pip writes them."""
-    return shlex.join(_USER.sub("//****@", word) for word in words)
+    return shlex.join(_hide_credentials(word, before) for before, word in zip(("", *words), words, strict=False))
+
+
+def _hide_credentials(word: str, before: str) -> str:
+    # pip's documentation: the proxy is "scheme://[user:passwd@]proxy.server:port"; it takes one without a scheme, too.
+    option = _PROXY if word.startswith(_PROXY) else ""
+    value = word.removeprefix(option)
+    if (option or before == _PROXY.rstrip("=")) and "://" not in value and "@" in value:
+        return f"{option}****@{value.rpartition('@')[2]}"
+    return _USER.sub("//****@", word)

@@ -400,6 +400,10 @@ def resolve_target(
     if word == "-":
         raise InputError(word, "the standard input is not a target", "write it to a file, and pass that")
     # An existing path comes first, so that a file is never taken for a package of the same name.
+    if "://" in word:  # a Path would have one slash of it, and nobody sees then where a password is
+        raise InputError(
+            without_credentials(word), "is an address that is not read here", "download it, and pass the file"
+        )
     path = Path(word)
     if not is_name(word):
         return require_existing(path)
@@ -434,7 +438,7 @@ def resolve_target(
 def is_name(word: str) -> bool:
     """Whether a ``TARGET`` stands for a package, and not for a file or folder."""
     path = Path(word)
-    return not check_existence(path) and not path.is_symlink() and not looks_like_file(word)
+    return "://" not in word and not (check_existence(path) or path.is_symlink() or looks_like_file(word))
 
 
 def require_existing(path: Path) -> Path:

@@ -10,6 +10,7 @@ from typing import Final
 
 from abiscan.errors import InputError
 from abiscan.inputs import observed_fs
+from abiscan.inputs.addresses import without_credentials
 from abiscan.inputs.files import check_existence
 from abiscan.inputs.kinds import may_be_package
 
@@ -58,6 +59,9 @@ def _expand_target(word: str) -> Iterator[str]:
     """Yield the wheels below a folder, by folder and name; for anything else, and for a folder without wheels,
     itself.
     """
+    if "://" in word:
+        yield without_credentials(word)  # the answers name it, and are kept
+        return
     path = Path(word)
     if not (check_existence(path) and path.is_dir()):
         yield word

@@ -15,6 +15,7 @@ from abiscan.errors import InputError
 from abiscan.index.client import Index, Settings, System, settings_of_pip
 from abiscan.index.own_pages import own_page
 from abiscan.inputs import interpreter
+from abiscan.inputs.addresses import without_credentials
 from abiscan.inputs.files import check_existence
 from abiscan.inputs.index_options import FROM_SETTINGS, IndexOptions
 from abiscan.inputs.requirements_file import read_requirements
@@ -156,7 +157,9 @@ def _make_requirement(text: str) -> Requirement:
     try:
         return Requirement(text)
     except (InvalidRequirement, RecursionError) as error:
-        raise InputError(repr(text), "is not a requirement", "pass NAME, or NAME>=VERSION") from error
+        raise InputError(
+            repr(without_credentials(text)), "is not a requirement", "pass NAME, or NAME>=VERSION"
+        ) from error
 
 
 def _has_torch(python: str | None) -> bool:

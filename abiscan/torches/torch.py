@@ -17,6 +17,7 @@ from abiscan.binary.image import ImageSystem
 from abiscan.errors import InputError, NoTorchError
 from abiscan.inputs import interpreter as python
 from abiscan.inputs import observed_fs, system
+from abiscan.inputs.addresses import without_credentials
 from abiscan.inputs.files import Files, check_existence
 from abiscan.inputs.interpreter import Interpreter
 from abiscan.inputs.libraries import Libraries
@@ -392,7 +393,7 @@ def torch_choice(spec: str) -> TorchChoice:
     number = _find_number(spec)
     if not embedded.is_version(number):
         hint = did_you_mean(spec, (NEWEST, *map(str, embedded.versions())))
-        raise InputError(spec, "does not exist, and is not a release number", hint or _FIX)
+        raise InputError(without_credentials(spec), "does not exist, and is not a release number", hint or _FIX)
     return ReleaseNumber(number)
 
 

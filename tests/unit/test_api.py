@@ -60,6 +60,12 @@ def test_targets_and_torches_are_words_or_paths(tmp_path: Path) -> None:
     assert by_path.torch_build == "9.9.0+cpu"
 
 
+def test_a_password_in_an_address_is_in_no_report() -> None:
+    report = abiscan.check([LOADS, "http://user:secret@index.example/a.zip"], "2.13.0")
+    assert [item.target for item in report.unchecked] == ["http://index.example/a.zip"]
+    assert "secret" not in report.to_json()
+
+
 def test_a_specifier_means_several_releases() -> None:
     report = abiscan.check(LOADS, ">=2.12,<2.14")
     assert [result.torch for result in report.results] == ["2.12.0", "2.12.1", "2.13.0"]

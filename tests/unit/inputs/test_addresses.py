@@ -18,6 +18,11 @@ from abiscan.inputs.addresses import format_command, without_credentials
         ("a @ https://user:secret@index.example/a.whl#sha256=0", "a @ https://index.example/a.whl#sha256=0"),
         ("file:///home/a@b/c.whl", "file:///home/a@b/c.whl"),
         ("https://user:a?b#c d@index.example/x", "https://index.example/x"),
+        ("https://user:a/b@index.example/x", "https://index.example/x"),
+        ("https://index.example:8080/a@b", "https://index.example:8080/a@b"),
+        ("http://[::1]:8080/a@b", "http://[::1]:8080/a@b"),
+        ("a @ git+ssh://git@index.example/a.git@1.0", "a @ git+ssh://git@index.example/a.git@1.0"),
+        ("git+ssh://git@a:secret@index.example/a", "git+ssh://index.example/a"),
         ("no address", "no address"),
     ],
 )
@@ -37,3 +42,18 @@ def test_a_command_has_none_either(url: str) -> None:
     assert shlex.split(format_command(["pip", "install", "--index-url", url, "a b"])) == [
         *("pip", "install", "--index-url", shown, "a b"),
     ]
+
+
+@pytest.mark.parametrize("start", [["--proxy"], []])
+@pytest.mark.parametrize(
+    ("proxy", "shown"),
+    [
+        ("user:se/cr@et@proxy:8080", "****@proxy:8080"),
+        ("http://user:secret@proxy:8080", "http://****@proxy:8080"),
+        ("proxy:8080", "proxy:8080"),
+    ],
+)
+def test_a_proxy_is_an_address_without_a_scheme(start: list[str], proxy: str, shown: str) -> None:
+    option = "" if start else "--proxy="
+    words = shlex.split(format_command(["pip", *start, f"{option}{proxy}", "user:p@a"]))
+    assert words == ["pip", *start, f"{option}{shown}", "user:p@a"]

@@ -243,6 +243,7 @@ def test_targets_of_a_survey(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     assert list(target_names([str(tmp_path / "empty"), "absent.txt"])) == [str(tmp_path / "empty"), "absent.txt"]
     monkeypatch.setattr(sys, "stdin", io.StringIO("a\n#b\nc\n"))
     assert list(target_names(["-", "a"])) == ["a", "c"]
+    assert list(target_names(["https://user:secret@index.example/a.whl"])) == ["https://index.example/a.whl"]
     listed.write_bytes(b"\xff")
     with pytest.raises(InputError, match="the list of targets cannot be read: it is not text in UTF-8"):
         list(target_names([str(listed)]))

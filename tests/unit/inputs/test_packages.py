@@ -232,6 +232,14 @@ def test_a_link_that_leads_nowhere_says_where_it_leads(tmp_path: Path) -> None:
         require_existing(link)
 
 
+@pytest.mark.parametrize("end", ["x-1.0.tar.gz", "", f"{'x' * 5_000}.zip"])
+@pytest.mark.parametrize("start", ["", "x @ "])
+def test_an_address_is_refused_without_its_password(start: str, end: str, tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="is an address that is not read here") as error:
+        resolve_target(f"{start}http://user:secret@index.example/{end}", tmp_path, None)
+    assert error.value.subject == f"{start}http://index.example/{end}"
+
+
 def test_standard_input_is_no_target(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="the standard input is not a target"):
         resolve_target("-", tmp_path, None)

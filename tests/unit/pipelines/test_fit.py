@@ -343,6 +343,7 @@ def test_a_wheel_whose_hash_is_not_stated_is_read_each_time(folder: Path, tmp_pa
         ((), "name a package, or a file of requirements with -r"),
         (("eye", "--cuda", "9.9", "--torch", "2.9.1"), "2.9.1+cu99: is not a known build"),
         (("!", "--torch", "2.9.1"), "is not a requirement"),
+        (("https://user:secret@host/a", "--torch", "2.9.1"), "'https://host/a': is not a requirement"),
         (("unknown", "--torch", "2.9.1"), "unknown: is not on the index"),
         (("eye", "--torch", "2.9.1", "--offline"), "run it without --offline"),
     ],

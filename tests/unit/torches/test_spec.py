@@ -55,6 +55,12 @@ def test_what_is_no_torch_is_told_at_once(spec: str, fix: str) -> None:
     assert error.value.fix.startswith(fix)
 
 
+def test_an_address_is_no_torch_and_its_password_is_not_shown() -> None:
+    with pytest.raises(InputError, match="does not exist, and is not a release number") as error:
+        torch_choice("https://user:secret@index.example/torch.whl")
+    assert error.value.subject == "https://index.example/torch.whl"
+
+
 @pytest.mark.parametrize(
     ("number", "nearest"),
     [("2.99.0", "2.14.1, 2.15.0"), ("2.6.9", "2.5.1, 2.6.0, 2.7.0, 2.7.1"), ("1.0", "1.4.0, 1.5.0")],
