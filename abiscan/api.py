@@ -17,13 +17,12 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar
 
-from abiscan.errors import InputError, NoWheelError
+from abiscan.errors import InputError
 
 if TYPE_CHECKING:
     from abiscan.binary.elf import Machine
     from abiscan.findings import Rule
     from abiscan.gpu.devices import Hardware
-    from abiscan.inputs.packages import FetchedSource
     from abiscan.inputs.session import Session
     from abiscan.inputs.sources import Source
     from abiscan.pipelines.survey import SurveyTorches, Workers
@@ -623,6 +622,7 @@ def _all_sources(
 def _make_source(
     target: TargetLike, folder: Path, python: str | None, session: Session, stack: contextlib.ExitStack
 ) -> Source:
+    from abiscan.index.named import fetch_target
     from abiscan.inputs.isolation import turn_of
     from abiscan.inputs.packages import (
         Distribution,
@@ -632,7 +632,6 @@ def _make_source(
         is_address,
         is_name,
         require_existing,
-        resolve_target,
     )
 
     if isinstance(target, str):
@@ -640,10 +639,7 @@ def _make_source(
             return _remote_wheel(target, python, session, stack)
         environment = _find_environment(python) if is_name(target) else None
         with turn_of(target):
-            try:
-                return resolve_target(target, folder, environment, session.index.words)
-            except NoWheelError as error:
-                return _download_source(error, folder, environment, session)
+            return fetch_target(target, folder, environment, session.index)
     if isinstance(target, os.PathLike):
         return require_existing(Path(target))
     if not isinstance(target, Distribution | FetchedWheel | FetchedSource | RemoteWheel):
@@ -657,26 +653,6 @@ def _remote_wheel(address: str, python: str | None, session: Session, stack: con
 
     index = Index(settings_of_pip(python, session.index), System.of(), session.folder / "wheels")
     return stack.enter_context(contextlib.closing(index)).linked_wheel(address)
-
-
-def _download_source(error: NoWheelError, folder: Path, python: str | None, session: Session) -> FetchedSource:
-    """Return the source distribution of what no wheel is of; raise the error if there is none, either."""
-    from packaging.requirements import Requirement
-    from packaging.version import InvalidVersion, Version
-
-    from abiscan.index.client import Index, System, settings_of_pip
-    from abiscan.inputs.packages import FetchedSource
-
-    requirement = Requirement(error.subject)
-    try:
-        (version,) = {Version(clause.version) for clause in requirement.specifier if clause.operator == "=="}
-    except (InvalidVersion, ValueError):
-        raise error from None
-    with contextlib.closing(Index(settings_of_pip(python, session.index), System.of(), folder / "index")) as index:
-        source = index.download_source(requirement.name, version, folder)
-    if source is None:
-        raise error
-    return FetchedSource(path=source, requirement=error.subject)
 
 
 def _make_machine(name: str) -> Machine:

@@ -14,10 +14,12 @@ from msgspec import Struct
 
 from abiscan.cache.result_cache import answer
 from abiscan.errors import InputError, StoppedError
+from abiscan.index.named import fetch_target
 from abiscan.inputs import observed_fs
 from abiscan.inputs.files import DiskFile
+from abiscan.inputs.index_options import FROM_SETTINGS
 from abiscan.inputs.isolation import turn_of
-from abiscan.inputs.packages import FetchedWheel, resolve_target
+from abiscan.inputs.packages import FetchedSource, FetchedWheel
 from abiscan.inputs.session import Session
 from abiscan.inputs.sources import Source
 from abiscan.results.check import Report
@@ -183,7 +185,8 @@ def check_task(task: SurveyTask) -> Surveyed:
         try:
             with turn_of(task.target):
                 source = _make_source(task, Path(folder))
-                sha256 = task.sha256 or _find_sha256(str(source.path if isinstance(source, FetchedWheel) else source))
+                path = source.path if isinstance(source, FetchedWheel | FetchedSource) else source
+                sha256 = task.sha256 or _find_sha256(str(path))
         except InputError as error:
             return Surveyed(lines=tuple(_unchecked_line(task, name, error) for name in task.names))
         session = Session.of_user()
@@ -208,7 +211,7 @@ def _address_task(task: SurveyTask, workers: Workers) -> SurveyTask:
 
 def _make_source(task: SurveyTask, folder: Path) -> Source:
     if task.content is None:
-        return resolve_target(task.target, folder, task.torches.python)
+        return fetch_target(task.target, folder, task.torches.python, FROM_SETTINGS)
     path = folder / Path(task.target).name
     path.write_bytes(task.content)
     return path

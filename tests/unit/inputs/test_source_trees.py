@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
 import io
+import json
 import tarfile
 import zipfile
 from collections.abc import Mapping
@@ -15,6 +17,7 @@ import pytest
 import abiscan
 from abiscan.cli import main
 from abiscan.errors import InputError
+from abiscan.pipelines.survey import SurveyTask, SurveyTorches, check_task
 from abiscan.results.package import PackageResult
 
 INFO: Final = "Metadata-Version: 2.1\nName: norse\nVersion: 1.1.0\nRequires-Dist: torch\n"
@@ -79,6 +82,15 @@ def test_a_version_without_a_wheel_is_judged_by_its_source(tmp_path: Path) -> No
     done = click.testing.CliRunner().invoke(main, words)
     assert done.stdout.startswith("norse 1.1.0 on torch 2.1.2+cu121: import fails - ImportError: ")
     assert done.exit_code == 1
+
+
+def test_a_survey_reads_the_same_source(wheel_index: Path) -> None:
+    archive = tar(wheel_index / "norse-1.1.0.tar.gz", {**CODE, "PKG-INFO": INFO, "setup.py": SETUP})
+    torches = SurveyTorches(specs=("2.1.2",), python=None)
+    (line,) = check_task(SurveyTask(target="norse==1.1.0", torches=torches, names=("2.1.2",))).lines
+    found = json.loads(line)
+    assert (found["package"]["name"], found["verdict"]) == ("norse", "import-fails")
+    assert found["sha256"] == hashlib.sha256(archive.read_bytes()).hexdigest()
 
 
 def test_a_downloaded_archive_is_named_without_its_temporary_folder(tmp_path: Path) -> None:
