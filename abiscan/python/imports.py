@@ -16,7 +16,7 @@ from abiscan.python.calls import Calls, syntax_error
 from abiscan.python.dynamic_names import absolute_name
 from abiscan.python.filesystem import as_text
 from abiscan.python.grammar import NEWEST, words_of, words_of_newer
-from abiscan.python.library import Import, LocatedModule, PythonCode
+from abiscan.python.library import Import, LocatedModule, PythonCode, may_set_in
 from abiscan.python.machine import STEPS_WITH_LARGE_BODIES, Frame, Limits, Spot, Unreadable
 from abiscan.python.model import Answer, Raised
 from abiscan.python.modelled import Modelled
@@ -214,7 +214,7 @@ class PythonInterpreter(Calls):
                     lambda world: world.torch_names is not None and world.torch_names.misses(library, file),
                 )
             )
-            self._missing[file] |= companions.misses(self, file)
+            self._missing[file] |= companions.misses(self, file) or library.uses_emptied(file)
         return self._missing[file]
 
     def uses_missing(self, node: ast.stmt | ast.expr) -> bool:
@@ -463,6 +463,9 @@ class PythonInterpreter(Calls):
         self._raise_if_broken(name)
         if self.with_module == name:
             return OptionalModule(name)
+        around = self.library.surroundings
+        if answer is True and around.is_final and around.is_mere_folder(name):
+            return EmptyPackage(name)
         return companions.as_module(self, name) or NotKnown(name)
 
     def _changes_search(self, module: str) -> bool:
@@ -648,6 +651,34 @@ class PythonInterpreter(Calls):
                 self.bind(name, self._take_listed(module, name), scope)
         if module.open_ or isinstance(listed, NotKnown) or not all(isinstance(name, str) for name in module.names):
             scope.module.open_ = True
+
+
+class EmptyPackage(NotKnown, frozen=True):
+    """An installed package of others without a body: it has the modules of its folders, and nothing else."""
+
+    def get_attribute(self, machine: object, name: str) -> object:
+        """Return a module of it; raises for a name that no folder has, and that no code has set so far."""
+        assert isinstance(machine, PythonInterpreter)
+        full = f"{self.name}.{name}"
+        is_absent = machine.library.surroundings.is_missing_part(full) and not name.startswith("__")
+        if full not in machine.modules and is_absent and not _may_have_set(machine, name):
+            lacking = thrown(AttributeError, f"module '{self.name}' has no attribute '{name}'")
+            lacking.failure.of_other = self.name
+            raise lacking
+        return self.part(f".{name}")
+
+
+def _may_have_set(machine: PythonInterpreter, name: str) -> bool:
+    """Whether code of the package that has run may have set an attribute of that name on an object of others."""
+    if not machine.library.may_set(name):
+        return False
+    # A body that is running has come to its line: what stands below has not run, nor been defined.
+    lines = {frame.file: frame.line for frame in reversed(machine.frames) if frame.file in machine.trace.unfinished}
+    ran = (
+        machine.library.before(file, lines[file]) if file in lines else machine.library.source(file)
+        for file in machine.trace.imported
+    )
+    return any(may_set_in(source, name) for source in ran)
 
 
 def _agreed_for(expression: TargetExpression) -> Ask:

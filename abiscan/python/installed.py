@@ -173,6 +173,16 @@ class Surroundings(Struct, frozen=True, kw_only=True, dict=True):
 
     def is_mere_folder(self, package: str) -> bool:
         """Whether a top-level package is known to be a mere folder of modules in whatever is installed."""
+        if package not in self._mere_folders:
+            self._mere_folders[package] = self._has_no_body(package)
+        return self._mere_folders[package]
+
+    @functools.cached_property
+    def _mere_folders(self) -> dict[str, bool]:
+        """What ``is_mere_folder`` has answered."""
+        return {}
+
+    def _has_no_body(self, package: str) -> bool:
         if not self.folders or any(observed_fs.is_file(folder) for folder in self.folders):
             return False
         return not any(
@@ -180,7 +190,7 @@ class Surroundings(Struct, frozen=True, kw_only=True, dict=True):
             for folder in self.folders
         )
 
-    def _is_missing_part(self, module: str) -> bool:
+    def is_missing_part(self, module: str) -> bool:
         """Whether a module would be part of a top-level package without a source, and no folder has that part."""
         package, _, part = module.partition(".")
         if not part.isidentifier() or package == "torch" or not self.is_mere_folder(package):
@@ -222,7 +232,7 @@ class Surroundings(Struct, frozen=True, kw_only=True, dict=True):
             around = module.rpartition(".")[0]
             if "." in around and self.has(around, None) is False:
                 return False
-            if self._is_missing_part(module):
+            if self.is_missing_part(module):
                 return False
             return None if there or not self._has_only_files(module) else False
         if name is None or name == "*":

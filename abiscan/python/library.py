@@ -535,6 +535,18 @@ class PythonCode(Struct, dict=True):
             if self.locate(package) is None and any(package.encode() in self.source(file) for file in self.sources)
         )
 
+    def uses_emptied(self, path: str) -> bool:
+        """Whether a source seems to use, as it is imported, a name of an installed package that is a mere folder."""
+        around = self.surroundings
+        tops = {line.module.partition(".")[0] for line in self.outline(path).imports} if around.is_final else set()
+        return any(
+            around.is_missing_part(".".join(use.split(".")[:2])) and self.uses_at_import(path, use)
+            for top in sorted(tops)
+            if top and self.find(top) is None and around.is_mere_folder(top)
+            for use in self.companion_uses(path, top)
+            if "." in use
+        )
+
     def required_version(self, name: str) -> str | None:
         """Return what the metadata require of the version of a distribution, whatever the system; None for nothing."""
         if name not in self._required_versions:
@@ -638,14 +650,7 @@ class PythonCode(Struct, dict=True):
     def may_set(self, name: str) -> bool:
         """Whether code of the package may set an attribute of that name on an object of others."""
         if name not in self._may_set:
-            # ``x.name = …``, but for ``self`` and ``cls``, which are mostly objects of its own; ``setattr(x, "name",
-            # …)``, and the same by tools that patch.
-            word = re.escape(name.encode())
-            stored = rb"(?<!\bself)(?<!\bcls)\.%b\s*(?::[^=\n]+)?=[^=]" % word
-            sets = re.compile(stored + rb"|(?:setattr|patch)\((?s:.{0,200}?)['\"]%b['\"]" % word)
-            sources = (self.source(path) for path in self.sources)
-            matches = (match for source in sources if name.encode() in source for match in sets.finditer(source))
-            self._may_set[name] = any(not _is_in_annotation(match) for match in matches)
+            self._may_set[name] = any(may_set_in(self.source(path), name) for path in self.sources)
         return self._may_set[name]
 
     def may_import(self, name: str) -> bool:
@@ -864,6 +869,18 @@ def _imported_by(line: ImportLine) -> Iterator[str]:
     """Yield the modules that an import may import."""
     yield line.module
     yield from (f"{line.module}.{name}" for name in line.names)
+
+
+def may_set_in(source: bytes, name: str) -> bool:
+    """Whether code may set an attribute of that name on an object of others."""
+    if name.encode() not in source:
+        return False
+    word = re.escape(name.encode())
+    # ``x.name = …``, but for ``self`` and ``cls``, which are mostly objects of its own; ``setattr(x, "name", …)``, and
+    # the same by tools that patch.
+    stored = rb"(?<!\bself)(?<!\bcls)\.%b\s*(?::[^=\n]+)?=[^=]" % word
+    sets = re.compile(stored + rb"|(?:setattr|patch)\((?s:.{0,200}?)['\"]%b['\"]" % word)
+    return any(not _is_in_annotation(match) for match in sets.finditer(source))
 
 
 def _is_in_annotation(match: re.Match[bytes]) -> bool:

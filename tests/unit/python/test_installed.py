@@ -364,3 +364,38 @@ def test_the_version_of_an_installed_module(use: str, module: str, release: str,
     (outcome,) = read_package(TextSources({"p.py": code}), ("p",), FakeWorld, surroundings=around).imports
     assert isinstance(outcome.raised, Raised)
     assert f"{outcome.raised.exception}: {outcome.raised.message}" == expected
+
+
+@pytest.mark.parametrize("size", [0, 5000])
+@pytest.mark.parametrize(
+    "code",
+    [
+        "x = other.lost",
+        "def f(flags=other.lost): pass",
+        "def f(): other.lost",
+        "x = getattr(other, 'lost', None)",
+        "import other.part\nx = other.part.lost",
+        "import other.part\nx = other.gone, other.lost",
+        "other.lost = 1\nx = other.lost",
+        "x = other.lost\nother.lost = 1",
+        "x = other.__path__, other.__name__",
+        "import other as o\nx = o.lost",
+    ],
+)
+def test_a_package_that_has_lost_its_body_has_no_names_but_its_modules(code: str, size: int, tmp_path: Path) -> None:
+    (tmp_path / "other" / "part").mkdir(parents=True)
+    (tmp_path / "other" / "part" / "__init__.py").write_text("lost = 1\n", "utf-8")
+    files = {"p/__init__.py": "from . import big\n", "p/big.py": f"import other\n{code}\n# {'x' * size}\n"}
+    (tmp_path / "own" / "p").mkdir(parents=True)
+    for name, text in files.items():
+        (tmp_path / "own" / name).write_text(text, "utf-8")
+    program = f"import sys; sys.path[:0] = [{str(tmp_path)!r}, {str(tmp_path / 'own')!r}]\ntry:\n    import p\n"
+    program += "except Exception as error: print(type(error).__name__, error, sep=': ')"
+    real = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout.strip()
+    around = Surroundings(installed=installed_in((tmp_path,)), folders=(tmp_path,), is_final=True)
+    (outcome,) = reading_of(files, around=around).imports
+    raised = outcome.raised
+    assert (f"{raised.exception}: {raised.message}" if isinstance(raised, Raised) else "") == real
+    (tmp_path / "other" / "__init__.py").write_text("from .names import *\n", "utf-8")
+    around = Surroundings(installed=installed_in((tmp_path,)), folders=(tmp_path,), is_final=True)
+    assert not isinstance(reading_of(files, around=around).imports[0].raised, Raised)
