@@ -214,6 +214,14 @@ class _Search:
         :raises OutOfTimeError: before the end
         """
         self._install_other_numpy()
+        # What is there, in a build for another torch, is found in a few plans; what ``install_all`` has left, in many.
+        lacking_nothing = [
+            problem
+            for problem in self._unsolved_for(same_torch=True)
+            if not list_wanted([problem], self._torch, replacing=True)
+        ]
+        for problem in lacking_nothing:
+            self._solve([problem], same_torch=True)
         parts = [*_connected(self._broken), *([problem] for problem in self._broken)]
         for replacing in (False, True):
             for part in parts:
@@ -221,7 +229,8 @@ class _Search:
         # Versions that work together, with the torch that is there.
         for same_torch in (True, False):
             for problem in self._unsolved_for(same_torch=same_torch):
-                self._solve([problem], same_torch=same_torch)
+                if not same_torch or problem not in lacking_nothing:
+                    self._solve([problem], same_torch=same_torch)
             if len(rest := self._unsolved_for(same_torch=same_torch)) > 1:  # what only changes together
                 self._solve(rest, same_torch=same_torch)
 

@@ -112,6 +112,19 @@ def test_a_search_ends_in_time_with_what_it_has(
     assert [problem.name for problem in result.unfinished] == ["later"]
 
 
+def test_what_lacks_nothing_is_solved_first(
+    search: Callable[..., remedies.Remedies], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """torchvision for another torch, beside a package that lacks fifteen others: another torchvision is found soon."""
+    solved: list[tuple[tuple[str, ...], bool]] = []
+    monkeypatch.setattr(remedies, "solve", lambda task, *_: solved.append((task.names, task.same_torch)))
+    lacks_nothing = msgspec.structs.replace(lacking("old"), unmet=())
+    search(lambda name, _: lacking(name), ["lacking", lacks_nothing])
+    alone = [(names, same_torch) for names, same_torch in solved if len(names) == 1]
+    assert alone[0] == (("old",), True)
+    assert sorted(alone) == [(("lacking",), False), (("lacking",), True), (("old",), False), (("old",), True)]
+
+
 def test_a_search_ends_where_an_object_is_no_longer_there(
     search: Callable[..., remedies.Remedies], monkeypatch: pytest.MonkeyPatch
 ) -> None:
