@@ -646,8 +646,24 @@ def find_key(machine: PythonMachine, container: Collection[object], key: object)
     return answer
 
 
-def _is_compared_here(key: object) -> bool:
-    return is_concrete(key) or (operations.is_unique(key) and not (isinstance(key, Class) and is_own(key)))
+def _is_compared_here(key: object, depth: int = 0) -> bool:
+    """Whether this Python finds a key as that of the package does: by its value, or by which object it is."""
+    if type(key) is tuple and depth < _DEEPEST_KEY and len(key) <= _WIDEST_KEY and not is_concrete(key):
+        return all(_is_compared_here(part, depth + 1) for part in key)
+    return is_concrete(key) or (operations.is_unique(key) and not (isinstance(key, Class) and _may_say_equal(key)))
+
+
+def _may_say_equal(key: Class) -> bool:
+    """Whether the metaclass of a class may say what the class is equal to."""
+    cls = key.metaclass
+    return cls is not None and (cls.is_open() or any(cls.find(name, ABSENT) is not ABSENT for name in _SAYING_EQUAL))
+
+
+_DEEPEST_KEY: Final = 3
+_WIDEST_KEY: Final = 16
+"""How deep and wide tuples are that are looked at for that. Hashing goes through all of them, and they may share parts.
+"""
+_SAYING_EQUAL: Final = ("__eq__", "__hash__")
 
 
 def _is_same_key(machine: PythonMachine, candidate: object, key: object, digest: object) -> bool | None:

@@ -12,11 +12,16 @@ import pytest
 
 from abiscan.inputs import packages
 from abiscan.inputs.packages import Distribution
+from abiscan.python.installed import Surroundings
+from abiscan.python.library import PythonCode
+from abiscan.python.machine import Limits
 from abiscan.python.model import Answer, ImportOutcome, Raised
+from abiscan.python.runs import RunCache, Runs
+from abiscan.python.sources import PackageFiles
 from abiscan.torches import embedded_names
 from abiscan.torches.torch import Torch
 from abiscan.verdict import package_reading
-from tests.unit.python.packages import FakeWorld, reading_of
+from tests.unit.python.packages import FakeWorld, TextSources, reading_of
 
 START = "import importlib, platform, sys, traceback, torch\n"
 
@@ -418,3 +423,41 @@ def test_turns_of_a_loop_that_decide_about_several_things(body: str, *, is_certa
     outcome = outcome_of(f"import platform\n{body}")
 
     assert isinstance(outcome.raised, Raised) is is_certain
+
+
+PAIRS = """
+kinds = [Kind, *(type(f"K{number}", (Kind,), {}) for number in range(9))]
+pairs = [(first, second) for first in kinds for second in kinds]
+found = {}
+for key in [*pairs, *pairs]:
+    found[key] = found.get(key, ()) + (key,)
+raise ValueError(f"{len(found)} {len(found[Kind, Kind])} {(Kind, None) in found}")
+"""
+
+
+@pytest.mark.parametrize("header", ["class Kind: ...", "class Meta(type): ...\nclass Kind(metaclass=Meta): ..."])
+def test_keys_made_of_classes_are_found_without_going_through_all(header: str) -> None:
+    source = f"{header}\n{PAIRS}"
+    with pytest.raises(ValueError, match=r"\d+ \d+ False") as failure:
+        exec(source, {"__name__": "p"})
+    code = PythonCode(PackageFiles(TextSources({"p/__init__.py": source})), ["p"], (3, 11), Surroundings())
+    runs = Runs(code, FakeWorld, Limits(), RunCache())
+    raised = runs.run("p").raised
+    assert isinstance(raised, Raised)
+    assert raised.message == str(failure.value)
+    assert runs.steps < 8_000
+
+
+def test_keys_made_of_classes_are_equal_where_their_metaclass_says_so() -> None:
+    source = """
+class Meta(type):
+    def __eq__(self, other): return True
+    def __hash__(self): return 1
+class A(metaclass=Meta): ...
+class B(metaclass=Meta): ...
+if (A, 1) in {(B, 1): 0}:
+    raise ValueError("equal")
+"""
+    with pytest.raises(ValueError, match="equal"):
+        exec(source, {"__name__": "p"})
+    assert outcome_of(source).raised is not None
