@@ -26,6 +26,7 @@ from abiscan.python.model import (
 )
 from abiscan.python.questions import AskedWorld
 from abiscan.python.systems import strip_folders
+from abiscan.python.unknown_python import without_patch
 from abiscan.python.values import Class, HasAttributes, NotKnown, PythonError, PythonFunction, PythonModule, Scope, Why
 
 _log = logging.getLogger("abiscan.python")
@@ -301,6 +302,8 @@ class PythonMachine:
         self.outward += 1
         if self.is_speculative:
             return
+        if text is not None and without_patch(text, self.world.python) != text:
+            text = None  # these words have a part that is not known
         notice = UserMessage(how=how, at=self.place(), text=None if text is None else strip_folders(text))
         for listener in (self.trace.messages, *self.listeners):
             if len(listener) < _MOST_MESSAGES:

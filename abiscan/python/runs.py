@@ -28,6 +28,7 @@ from abiscan.python.model import Answer, Raised, World, in_words
 from abiscan.python.questions import Answered, AskedWorld, KeptAnswers, sign_of
 from abiscan.python.special import text
 from abiscan.python.systems import strip_folders
+from abiscan.python.unknown_python import without_patch
 from abiscan.python.values import Class, PythonError, TextOfError, TextWithHoles, Thrown
 
 _log = logging.getLogger("abiscan.python")
@@ -270,6 +271,8 @@ def as_raised(machine: PythonMachine, failure: PythonError, depth: int = 0) -> R
         message = None
     exact = not isinstance(message, TextWithHoles)
     message = message.shown() if isinstance(message, TextWithHoles) else message
+    if isinstance(message, str) and (shown := without_patch(message, machine.world.python)) != message:
+        message, exact = shown, False
     # As a traceback shows it (language reference, 7.8): the cause, or else the context, unless ``raise … from``
     # suppresses it.
     behind = failure.cause

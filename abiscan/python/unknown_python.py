@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import operator
+import re
 from collections.abc import Callable
 from typing import Any, Final, NamedTuple
 
-from abiscan.python.model import World
+from abiscan.python.model import Answer, World
 from abiscan.python.values import NotKnown
 
 _ITEMS: Final = {".major": 0, "[0]": 0, ".minor": 1, "[1]": 1}
 _LEAST: Final = (3, 0)
 _MOST: Final = (3, 99)
 """No torch whose wheels are not listed is for Python 2, and there is no Python 4."""
+_LAST_PATCH: Final = 99
 
 
 class VersionInfo(NamedTuple):
@@ -20,7 +22,7 @@ class VersionInfo(NamedTuple):
 
     major: int
     minor: int
-    micro: int = 99
+    micro: int = _LAST_PATCH
     releaselevel: str = "final"
     serial: int = 0
 
@@ -28,6 +30,14 @@ class VersionInfo(NamedTuple):
 def as_number(version: VersionInfo) -> int:
     """Return ``sys.hexversion``: see PY_VERSION_HEX in Include/patchlevel.h; all that are here are final."""
     return (version.major << 24) + (version.minor << 16) + (version.micro << 8) + 0xF0
+
+
+def without_patch(text: str, python: tuple[int, int] | Answer) -> str:
+    """Return a text with ``?`` for the patch release of Python, for which the last that there may be stands in."""
+    if isinstance(python, Answer):
+        return text
+    major, minor = python
+    return re.sub(rf"(?<![\d.])({major}\.{minor}\.){_LAST_PATCH}(?![\d.])", r"\1?", text)
 
 
 class UnknownVersion(NotKnown, frozen=True, eq=False, kw_only=True):

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, cast
 import pytest
 
 from abiscan.inputs.requirement import read_metadata
-from abiscan.python.model import Answer
+from abiscan.python.model import Answer, Raised
 from abiscan.python.unknown_python import VersionInfo, as_number
 from abiscan.verdict.any_system import possible_pythons
 from tests.unit.python.packages import FakeWorld, reading_of
@@ -87,6 +87,23 @@ def test_a_known_python_is_compared_by_each_of_its_names(condition: str, *, hold
     code = f"import sys, platform\nif {condition}:\n    raise ValueError\n"
     (outcome,) = reading_of({"p/__init__.py": code}, FakeWorld(python=(3, 11))).imports
     assert (outcome.raised is not None, outcome.conditions) == (holds, ())
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        ("f'not on {platform.python_version()}'", "not on 3.11.?"),
+        ("'not on %d.%d.%d' % sys.version_info[:3]", "not on 3.11.?"),
+        ("'.'.join(platform.python_version_tuple())", "3.11.?"),
+        ("'not on {}.{}'.format(*sys.version_info[:2])", "not on 3.11"),
+        ("'needs 1.3.11.99 or 3.11.990'", "needs 1.3.11.99 or 3.11.990"),
+    ],
+)
+def test_a_message_does_not_name_a_patch_release_that_is_not_known(words: str, message: str) -> None:
+    code = f"import sys, platform\nraise ValueError({words})\n"
+    (outcome,) = reading_of({"p/__init__.py": code}, FakeWorld(python=(3, 11))).imports
+    assert isinstance(outcome.raised, Raised)
+    assert (outcome.raised.message, outcome.raised.exact) == (message, "?" not in message)
 
 
 @pytest.mark.parametrize(
