@@ -8,9 +8,10 @@ the state of a module, which every torch takes; so does code that saves somethin
 from __future__ import annotations
 
 import ast
+import functools
 import itertools
 from collections.abc import Collection, Iterator
-from typing import Final
+from typing import Final, TypeAlias
 
 from abiscan.python.changed_defaults import LOAD, leaves_out
 from abiscan.python.late_bodies import walk_with
@@ -27,14 +28,25 @@ _OF_OBJECTS: Final = regex(
     r"|(replay_)?buffer|attr_dict|attributes"
 )
 """The keys under which checkpoints keep objects of classes beside their tensors."""
-_OF_STATE: Final = regex(r"(?i)state|dict|weight|param|tensor|emb|checkpoint|ckpt|feat|logit|label|mask|idx|indic")
-"""Words of what is saved that is made of tensors."""
+_OF_STATE: Final = regex(
+    r"(?i)state|dict|weight|param|tensor|variable|counter|size|emb|checkpoint|ckpt|feat|logit|label|mask|idx|indic"
+)
+"""Words of what is saved that is made of tensors and plain values."""
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
 _MOST_LOADS: Final = 20
 _MOST_PARTS: Final = 20_000
-"""How many calls of a function are looked at, and how many parts it may have."""
+"""How many calls that load, and that save, a function is looked at for, and how many parts it may have."""
 _MOST_NAMES_BETWEEN: Final = 8
 """How many names what is loaded may go through before it is asked for something."""
+_MOST_LINKS: Final = 8
+"""How far a chain of calls is followed."""
+_LONGEST_PLACE: Final = 40
+"""Of how many parts the place may be written where a file is."""
+_IN_PLACES: Final = (
+    ast.Attribute, ast.BinOp, ast.Call, ast.Constant, ast.FormattedValue, ast.JoinedStr, ast.Name, ast.Subscript,
+)  # fmt: skip
+_Place: TypeAlias = tuple[int, str]
+"""The line of the class whose object has a file there, or 0, and the expression."""
 
 
 def refuses_objects(names: TorchNames) -> bool:
@@ -54,48 +66,185 @@ def open_loads(code: PythonCode) -> Iterator[PythonLine]:
 
 def _loads_of_objects(tree: ast.Module) -> Iterator[ast.Call]:
     names, saves = _names_of(tree, "load"), _names_of(tree, "save")
-    words = {name.rpartition(".")[2].encode() for name in names}
-    saved = _saved_objects(tree, saves)
-    for body in (tree, *(node for node in walk_with(tree, words) if isinstance(node, _FUNCTIONS))):
-        parts = list(itertools.islice(_own_parts(body), _MOST_PARTS))
-        calls = (part for part in parts if isinstance(part, ast.Call) and leaves_out(part, LOAD))
-        loads = itertools.islice((call for call in calls if _name_of(call.func) in names), _MOST_LOADS)
-        for load in loads:
-            is_of_objects = saved and load.args and write_expression(load.args[0]) in saved
-            if (is_of_objects and not _loads_state(load, parts)) or _keeps_objects(load, parts):
+    words = {name.rpartition(".")[2].encode() for name in (*names, *saves)}
+    nodes = list(walk_with(tree, words))
+    modules = _modules_of(nodes)
+    owners = {id(inner): node for node in nodes if isinstance(node, ast.ClassDef) for inner in node.body}
+    functions = (node for node in nodes if isinstance(node, _FUNCTIONS))
+    bodies = [_Body(node, owners.get(id(node)), modules) for node in (tree, *functions)]
+    saved = {
+        place
+        for body in bodies
+        for save in itertools.islice(body.calls(saves), _MOST_LOADS)
+        if len(save.args) > 1 and (place := body.place(save.args[1])) and body.is_object(save.args[0])
+    }
+    for body in bodies:
+        for load in itertools.islice((load for load in body.calls(names) if leaves_out(load, LOAD)), _MOST_LOADS):
+            is_of_objects = bool(saved and load.args) and body.place(load.args[0]) in saved
+            if (is_of_objects and not body.loads_state(load)) or body.keeps_objects(load):
                 yield load
 
 
-def _saved_objects(tree: ast.Module, saves: Collection[str]) -> frozenset[str]:
-    """Return where a source saves what may be more than tensors, by the text of the path."""
-    paths = set[str]()
-    for node in walk_with(tree, [b"save"]) if saves else ():
-        if isinstance(node, ast.Call) and _name_of(node.func) in saves and len(node.args) > 1:
-            path = node.args[1]
-            # A name alone says nothing: in another function, it stands for another path.
-            if not isinstance(path, ast.Name) and not _is_state(node.args[0]):
-                paths.add(write_expression(path))
-    return frozenset(paths)
+class _Body:
+    """A module or function, without the functions inside of it.
+
+    :param cls: the class of which it is a method
+    :param modules: what the source calls modules that it imports
+    """
+
+    def __init__(self, node: ast.AST, cls: ast.ClassDef | None, modules: Collection[str]) -> None:
+        self._cls, self._modules = cls, modules
+        self._self = _first_parameter(node) if cls else None
+        self._parents: dict[ast.AST, ast.AST] = {}
+        self._parts: list[ast.AST] = []
+        waiting = [node]
+        while waiting and len(self._parts) < _MOST_PARTS:
+            part = waiting.pop()
+            self._parts.append(part)
+            if part is node or not isinstance(part, _FUNCTIONS):
+                inner = child_nodes(part)
+                self._parents.update(dict.fromkeys(inner, part))
+                waiting += inner
+
+    def calls(self, names: Collection[str]) -> Iterator[ast.Call]:
+        """Yield the calls of some functions."""
+        return (part for part in self._parts if isinstance(part, ast.Call) and _name_of(part.func) in names)
+
+    @functools.cached_property
+    def _bound(self) -> list[tuple[frozenset[str], ast.expr]]:
+        """The names that are bound, with what they are bound to."""
+        bound: list[tuple[frozenset[str], ast.expr]] = []
+        for part in self._parts:
+            if isinstance(part, (ast.Assign, ast.AnnAssign, ast.NamedExpr)) and part.value is not None:
+                targets = part.targets if isinstance(part, ast.Assign) else [part.target]
+                nodes = (node for target in targets for node in walk(target) if isinstance(node, ast.Name))
+                names = frozenset(node.id for node in nodes if isinstance(node.ctx, ast.Store))
+                bound += [(names, part.value)] if names else ()
+        return bound
+
+    @functools.cached_property
+    def _values(self) -> dict[str, list[ast.expr]]:
+        values: dict[str, list[ast.expr]] = {}
+        for names, value in self._bound:
+            for name in names:
+                values.setdefault(name, []).append(value)
+        return values
+
+    def place(self, path: ast.expr) -> _Place | None:
+        """Return where a file is, if that is the same place for all who write it so; None if that is not certain."""
+        # A parameter and a name of this function's own stand for another place elsewhere.
+        parts = list(itertools.islice(walk(path), _LONGEST_PLACE))
+        names = {part.id for part in parts if isinstance(part, ast.Name)}
+        is_plain = len(parts) < _LONGEST_PLACE and all(isinstance(part, (*_IN_PLACES, ast.keyword)) for part in parts)
+        if not is_plain or isinstance(path, ast.Name) or not names <= {self._self, *self._modules}:
+            return None
+        try:
+            return (self._cls.lineno if self._cls and self._self in names else 0), write_expression(path)
+        except ValueError:  # a number of more digits than Python writes
+            return None
+
+    def is_object(self, value: ast.expr) -> bool:
+        """Whether what is saved seems to be, or to hold, an object of some class: this one, one that is made here, or
+        what a method of this one makes.
+        """
+        waiting, seen = [value], set[ast.AST]()
+        while waiting and len(seen) < _LONGEST_PLACE:
+            node = waiting.pop()
+            if node in seen or _is_state(node):
+                continue
+            seen.add(node)
+            if isinstance(node, (ast.Tuple, ast.List)):
+                waiting += node.elts
+            elif isinstance(node, ast.ListComp):
+                waiting.append(node.elt)
+            elif isinstance(node, ast.Call) and self._makes_object(node.func):
+                return True
+            elif isinstance(node, ast.Name):
+                if node.id == self._self:
+                    return True
+                waiting += self._values.get(node.id, ())
+        return False
+
+    def _makes_object(self, function: ast.expr) -> bool:
+        owner, _, name = (_name_of(function) or "").rpartition(".")
+        is_method = self._self is not None and owner == self._self
+        return is_method or (name[:1].isupper() and owner != "torch")
+
+    def loads_state(self, load: ast.Call) -> bool:
+        """Whether what is loaded is used as the state of a module, or as a dictionary with keys of its own."""
+        around = self._around(load, ())
+        names = {name for bound, value in self._bound if value in around for name in bound}
+        if any(map(_OF_STATE.search, names)):
+            return True
+        around = self._around(load, names)
+        return any(
+            part.value in around and isinstance(part.slice, ast.Constant) and isinstance(part.slice.value, str)
+            if isinstance(part, ast.Subscript)
+            else isinstance(part, ast.Call) and part in around and _is_for_state(part.func)
+            for part in self._parts
+        )
+
+    def keeps_objects(self, load: ast.Call) -> bool:
+        """Whether what a file is asked for is an object of some class, going by its key."""
+        # What it is bound to, and what is made of that in turn.
+        names = set[str]()
+        around = self._around(load, names)
+        for _ in range(_MOST_NAMES_BETWEEN):
+            more = {name for bound, value in self._bound if value in around for name in bound}
+            if more <= names:
+                break
+            names |= more
+            around = self._around(load, names)
+        keys = (
+            part.slice if isinstance(part, ast.Subscript) else part.args[0]
+            for part in self._parts
+            if (isinstance(part, ast.Subscript) and part.value in around)
+            or (isinstance(part, ast.Call) and part.args and part.func in around)
+        )
+        texts = (key.value for key in keys if isinstance(key, ast.Constant) and isinstance(key.value, str))
+        return any(map(_OF_OBJECTS.fullmatch, texts))
+
+    def _around(self, load: ast.Call, names: Collection[str]) -> set[ast.AST]:
+        """Return all parts in which a load is, or one of some names."""
+        around = set[ast.AST]()
+        for part in self._parts:
+            if part is load or (isinstance(part, ast.Name) and part.id in names):
+                outer: ast.AST | None = part
+                while outer is not None and outer not in around:
+                    around.add(outer)
+                    outer = self._parents.get(outer)
+        return around
 
 
-def _is_state(value: ast.expr) -> bool:
+def _first_parameter(function: ast.AST) -> str | None:
+    """Return what a method calls its object, or its class."""
+    if not isinstance(function, (ast.FunctionDef, ast.AsyncFunctionDef)):
+        return None
+    is_static = any(isinstance(item, ast.Name) and item.id == "staticmethod" for item in function.decorator_list)
+    parameters = [*function.args.posonlyargs, *function.args.args]
+    return parameters[0].arg if parameters and not is_static else None
+
+
+def _is_state(value: ast.AST) -> bool:
     """Whether what is saved seems to be the state of a module, or tensors in plain containers, going by its words."""
     names = (getattr(part, "attr", getattr(part, "id", "")) for part in walk(value))
     return isinstance(value, (ast.Dict, ast.DictComp)) or any(map(_OF_STATE.search, names))
 
 
-def _loads_state(load: ast.Call, parts: Collection[ast.AST]) -> bool:
-    """Whether what is loaded is used as the state of a module, or as a dictionary with keys of its own."""
-    bound = [part for part in parts if isinstance(part, ast.Assign) and _mentions(part.value, load, ())]
-    targets = (node for part in bound for target in part.targets for node in walk(target))
-    names = {node.id for node in targets if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)}
-    used = (
-        (part.value if isinstance(part.slice, ast.Constant) and isinstance(part.slice.value, str) else None)
-        if isinstance(part, ast.Subscript)
-        else (part if isinstance(part, ast.Call) and "state" in write_expression(part.func) else None)
-        for part in parts
-    )
-    return any(map(_OF_STATE.search, names)) or any(part is not None and _mentions(part, load, names) for part in used)
+def _is_for_state(function: ast.expr) -> bool:
+    """Whether a function is called, or one before it in a chain of calls, that has to do with a state by its name."""
+    node: ast.AST | None = function
+    for _ in range(_MOST_LINKS):
+        if "state" in getattr(node, "attr", getattr(node, "id", "")):
+            return True
+        node = getattr(node, "func", getattr(node, "value", None))
+    return False
+
+
+def _modules_of(nodes: Collection[ast.AST]) -> frozenset[str]:
+    """Return what a source calls modules that it imports."""
+    aliases = (alias for node in nodes if isinstance(node, ast.Import) for alias in node.names)
+    return frozenset(alias.asname or alias.name.partition(".")[0] for alias in aliases)
 
 
 def _name_of(function: ast.expr) -> str | None:
@@ -113,34 +262,3 @@ def _names_of(tree: ast.Module, function: str) -> frozenset[str]:
         elif isinstance(node, ast.ImportFrom) and node.module == "torch":
             names.update(alias.asname or alias.name for alias in node.names if alias.name == function)
     return frozenset(names)
-
-
-def _own_parts(body: ast.AST) -> Iterator[ast.AST]:
-    """Yield the parts of a module or function, without those of the functions inside of it."""
-    waiting = list(child_nodes(body))
-    while waiting:
-        part = waiting.pop()
-        yield part
-        waiting += () if isinstance(part, _FUNCTIONS) else child_nodes(part)
-
-
-def _keeps_objects(load: ast.Call, parts: Collection[ast.AST]) -> bool:
-    """Whether what a file is asked for is an object of some class, going by its key."""
-    # What it is bound to, and what is made of that in turn.
-    names = set[str]()
-    for _ in range(_MOST_NAMES_BETWEEN):
-        for part in parts:
-            if isinstance(part, ast.Assign) and _mentions(part.value, load, names):
-                names.update(node.id for target in part.targets for node in walk(target) if isinstance(node, ast.Name))
-    keys = (
-        part.slice if isinstance(part, ast.Subscript) else part.args[0]
-        for part in parts
-        if (isinstance(part, ast.Subscript) and _mentions(part.value, load, names))
-        or (isinstance(part, ast.Call) and part.args and _mentions(part.func, load, names))
-    )
-    texts = (key.value for key in keys if isinstance(key, ast.Constant) and isinstance(key.value, str))
-    return any(map(_OF_OBJECTS.fullmatch, texts))
-
-
-def _mentions(expression: ast.expr, load: ast.Call, names: Collection[str]) -> bool:
-    return any(node is load or (isinstance(node, ast.Name) and node.id in names) for node in walk(expression))
