@@ -6,7 +6,6 @@ unless it is known what is missing.
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Iterator
 from typing import Final
 
@@ -19,9 +18,18 @@ _ABSENT_TORCH_NAME: Final = regex(r"'torch[.']|_OpNamespace|The underlying op of
 """What the errors have in their texts that Python and torch raise for a name which torch does not have."""
 _ABSENT_MODULE: Final = regex(r"No module named '(\w+((?:\.\w+)*))'(?:; .*)?")
 """What Python says of a module that is not installed."""
-_WORD: Final = regex(r"[A-Za-z][\w-]{0,80}")
-_VERSION: Final = regex(r"(?<![\w.])\d{1,9}(?:\.\w{1,30}){1,9}")
-_MOST_WORDS: Final = 100
+_PRESENT: Final = regex(
+    r"(?<![\w.-])([A-Za-z][\w-]{0,80}(?:\.[A-Za-z][\w-]{0,80}){0,3})"
+    r"(?:[\s:('\"`]{1,4}(?:version|is|was|has|found|installed|currently|detected|at)\b){0,4}"
+    r"(?:[\s:('\"`]{1,4}|={1,2})(\d{1,9}(?:\.\w{1,30}){1,9})"
+    r"(?!\.?\w|\+|\S{0,9}\s{1,4}(?:(?:is|are|was)\s{1,4}(?:required|needed|recommended)|or\s{1,4}(?:newer|later|higher|above)))"
+)
+"""How code says which version it has come upon: ``found tokenizers==0.22.0``, ``your numpy version is 1.26.4``."""
+_REACH: Final = 80
+_WANTED: Final = regex(
+    r"(?i)\b(?:tested\b[^;,]*|(?:needs?|requir(?:es?|ed|ing)|install(?:ing)?|upgrade|downgrade|least)\s+(?:[\w-]+\s+)?)$"
+)
+"""What stands before a name with the version that ought to be there."""
 
 
 def is_certain(raised: Raised, surroundings: Surroundings, trace: Trace | None = None) -> bool:
@@ -49,13 +57,13 @@ def _is_absent(raised: Raised, surroundings: Surroundings) -> bool:
 
 
 def _is_refused(raised: Raised, surroundings: Surroundings) -> bool:
-    """Whether an error has the name and the version of a distribution that is installed: code refuses that one, as in
-    ``requires tokenizers<0.20, but found tokenizers==0.22.0`` or ``Your numpy version is 1.26.4.``
-    """
+    """Whether an error names the version of a distribution that is installed: code refuses that one."""
     text = raised.message or ""
-    versions = set(_VERSION.findall(text))
-    names = dict.fromkeys(itertools.islice((match[0] for match in _WORD.finditer(text)), _MOST_WORDS))
-    return bool(versions) and any(surroundings.version(name) in versions for name in names)
+    return any(
+        surroundings.version(found[1]) == found[2]
+        and not _WANTED.search(text[max(0, found.start() - _REACH) : found.start()])
+        for found in _PRESENT.finditer(text)
+    )
 
 
 def fails_for_torch(raised: object) -> bool:

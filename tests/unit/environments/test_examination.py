@@ -335,6 +335,15 @@ def test_a_module_without_python_code(site: Path) -> None:
         ("Please upgrade tokens to >= 0.30 to use this.\\nYour tokens version is {there}.", True),  # as pandas of numpy
         ("this needs 0.19, and found {there}.", False),
         ("tokens 0.19 is required.", False),
+        # What is there is what is asked for, or the version is that of something else: it is not why this fails.
+        ("former needs tokens>={there}.", False),
+        ("former needs tokens ~= {there}.", False),
+        ("former needs tokens {there}.", False),
+        ("tokens {there} is required.", False),
+        ("former is absent (tested with sums 1.0 and tokens {there}).", False),
+        ("no plugin for tokens; needs bar {there}.", False),
+        ("bar {there} is needed by tokens.", False),
+        ("bar of tokens of version {there} is missing.", False),
     ],
 )
 def test_a_package_that_refuses_an_installed_version(site: Path, text: str, is_certain: bool) -> None:
