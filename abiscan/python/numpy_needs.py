@@ -1,12 +1,15 @@
 """The numpy that a package needs where its metadata allow newer ones: one that has the names which its code uses, and
 one that its torch was compiled for.
 
-A name counts where nothing around it asks for the version of numpy, or for the name, and the package does not set it.
+A name counts where nothing around or before it asks for the version of numpy, or for the name, and the package does not
+set it.
 """
 
 from __future__ import annotations
 
 import ast
+import bisect
+import math
 from collections.abc import Collection, Iterator, Mapping
 from typing import Final
 
@@ -33,6 +36,13 @@ _LOOKS_UP: Final = regex(rb"(?:has|get|set)attr\(\s*(?:np|numpy)\b")
 _ASKS: Final = regex(r"(?i)version|hasattr|numpy|(?:^|_)np_?\d|type_checking")
 """The words of conditions on the version of numpy, and on what there is."""
 _CATCHING: Final = frozenset({"AttributeError", "ImportError", "Exception", "BaseException"})
+_FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
+_ENDS = (ast.Return, ast.Raise, ast.Assert, ast.Continue, ast.Break)
+_ENDING: Final = frozenset({"exit", "_exit", "skip"})
+"""What ends a block, and what functions that do are called."""
+_OTHERS: Final = frozenset({"sys", "torch", "platform"})
+_MOST_NAMES_BETWEEN: Final = 3
+"""How many names an answer may go through before it decides."""
 _TO_NUMPY: Final = regex(rb"\.numpy\(\)|\bfrom_numpy\(")
 
 
@@ -87,7 +97,7 @@ def _is_asked_for(code: PythonCode, name: str) -> bool:
 
 
 class _Uses:
-    """The uses of names of numpy in a source that nothing around them guards, each with its line.
+    """The uses of names of numpy in a source that nothing around or before them guards, each with its line.
 
     :param went: the names, as ``numpy.float_``
     :param postponed: whether annotations are not evaluated
@@ -97,17 +107,20 @@ class _Uses:
         self._tree, self._went, self._postponed = tree, went, postponed
         bound: dict[str, set[str]] = {}
         for node in walk(tree):
-            if isinstance(node, (ast.Import, ast.ImportFrom)):
-                for alias in node.names:
-                    own = alias.asname or alias.name
-                    bound.setdefault(own, set()).add(alias.name if isinstance(node, ast.Import) else "")
+            for name, module in _bindings(node):
+                bound.setdefault(name, set()).add(module)
         self._aliases = {name for name, of in bound.items() if of == {_NUMPY}}
         """What stands for numpy, and for nothing else."""
+        self._answers = _answers(tree)
 
     def __iter__(self) -> Iterator[tuple[str, int]]:
-        waiting: list[ast.AST] = [self._tree]
+        waiting: list[tuple[ast.AST, float]] = [(self._tree, math.inf)]
         while waiting:
-            node = waiting.pop()
+            node, last = waiting.pop()
+            if isinstance(node, (*_FUNCTIONS, ast.Module)):
+                last = min(last, self._last_line(node))
+            if getattr(node, "lineno", 0) > last:
+                continue
             if isinstance(node, ast.Attribute):
                 name = self._name_of(node)
                 if name in self._went and isinstance(node.ctx, ast.Load):
@@ -115,8 +128,26 @@ class _Uses:
             elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
                 taken = (f"{node.module}.{alias.name}" for alias in node.names)
                 yield from ((name, node.lineno) for name in taken if name in self._went)
-            if not _is_guard(node):
-                waiting += (part for part in child_nodes(node) if not (self._postponed and _is_annotation(node, part)))
+            if not (self._asks(node) or self._names_numpy(node) or _may_catch(node)):
+                parts = (part for part in child_nodes(node) if not (self._postponed and _is_annotation(node, part)))
+                waiting += ((part, last) for part in parts)
+
+    def _last_line(self, body: ast.AST) -> float:
+        """Return the last line of a module or function that is reached with every numpy."""
+        ends, asking = list[int](), list[tuple[int, int]]()
+        waiting = child_nodes(body)
+        while waiting:
+            part = waiting.pop()
+            if isinstance(part, (ast.If, ast.Assert, ast.Match)) and self._asks(part):
+                asking.append((part.lineno, part.end_lineno or part.lineno))
+            if isinstance(part, _ENDS) or (isinstance(part, ast.Call) and _word_of(part.func) in _ENDING):
+                ends.append(getattr(part, "lineno", 0))
+            waiting += () if isinstance(part, _FUNCTIONS) else child_nodes(part)
+        ends.sort()
+        ending = (first for first, last in asking if bisect.bisect_left(ends, first) < bisect.bisect_right(ends, last))
+        line = min(ending, default=math.inf)
+        # What cannot be imported is not called either.
+        return 0 if isinstance(body, ast.Module) and line < math.inf else line
 
     def _name_of(self, node: ast.Attribute) -> str:
         names: list[str] = []
@@ -127,18 +158,92 @@ class _Uses:
         is_numpy = isinstance(value, ast.Name) and value.id in self._aliases
         return ".".join((_NUMPY, *reversed(names))) if is_numpy else ""
 
+    def _asks(self, node: ast.AST) -> bool:
+        """Whether what decides in a node may depend on the version of numpy, or on what it has."""
+        words = (word for condition in _conditions_of(node) for word in _words_of(condition))
+        return any(word in self._answers or _is_asking(word) for word in words)
 
-def _is_guard(node: ast.AST) -> bool:
-    """Whether what stands in a statement may depend on the version of numpy, or may fail unnoticed."""
-    if isinstance(node, (ast.If, ast.IfExp)):
-        words = (getattr(part, "id", getattr(part, "attr", "")) for part in walk(node.test))
-        return any(map(_ASKS.search, words))
+    def _names_numpy(self, node: ast.AST) -> bool:
+        """Whether a statement is for a numpy that it asks in some other way."""
+        return isinstance(node, (ast.If, ast.IfExp)) and any(map(_ASKS.search, map(_word_of, walk(node.test))))
+
+
+def _bindings(node: ast.AST) -> Iterator[tuple[str, str]]:
+    """Yield the names that a node binds, each with the module that it then stands for, or an empty text."""
+    if isinstance(node, (ast.Import, ast.ImportFrom)):
+        for alias in node.names:
+            yield alias.asname or alias.name, alias.name if isinstance(node, ast.Import) else ""
+    elif isinstance(node, ast.Name):
+        if not isinstance(node.ctx, ast.Load):
+            yield node.id, ""
+    else:
+        # Parameters, functions and classes, caught errors, what a pattern takes.
+        fields = () if isinstance(node, (ast.keyword, ast.alias)) else ("arg", "name", "rest")
+        names = (getattr(node, field, None) for field in fields)
+        yield from ((name, "") for name in names if isinstance(name, str))
+
+
+def _answers(tree: ast.Module) -> frozenset[str]:
+    """Return the names of values, and of functions that return them, that may depend on the version of numpy."""
+    bound: list[tuple[list[str], frozenset[str]]] = []
+    for node in walk(tree):
+        if isinstance(node, (ast.Assign, ast.AnnAssign, ast.NamedExpr)) and node.value is not None:
+            targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+            names = [word for target in targets for word in map(_word_of, walk(target)) if word]
+            bound.append((names, frozenset(_words_of(node.value))))
+        elif isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
+            returned = (part.value for part in walk(node) if isinstance(part, ast.Return) and part.value)
+            bound.append(([node.name], frozenset(word for value in returned for word in _words_of(value))))
+    answers = {word for _, words in bound for word in words if _is_asking(word)}
+    for _ in range(_MOST_NAMES_BETWEEN):
+        answers.update(name for names, words in bound if not answers.isdisjoint(words) for name in names)
+    return frozenset(answers - {"self", "cls", ""})
+
+
+def _is_asking(word: str) -> bool:
+    return word != _NUMPY and _ASKS.search(word) is not None
+
+
+def _words_of(expression: ast.AST) -> Iterator[str]:
+    """Yield the names and attributes in an expression, but for what Python and torch say of themselves."""
+    waiting = [expression]
+    while waiting:
+        node = waiting.pop()
+        if not (isinstance(node, ast.Attribute) and _word_of(node.value) in _OTHERS):
+            yield _word_of(node)
+            waiting += child_nodes(node)
+
+
+def _word_of(node: ast.AST) -> str:
+    word = getattr(node, "id", getattr(node, "attr", ""))
+    return word if isinstance(word, str) else ""
+
+
+def _conditions_of(node: ast.AST) -> Iterator[ast.AST]:
+    """Yield what decides whether what stands in a node is reached."""
+    if isinstance(node, (ast.If, ast.IfExp, ast.While, ast.Assert)):
+        yield node.test
+    elif isinstance(node, ast.BoolOp):
+        yield from node.values
+    elif isinstance(node, ast.Match):
+        yield node.subject
+        yield from (part for case in node.cases for part in (case.pattern, case.guard) if part)
+    elif isinstance(node, ast.Subscript):  # a table of functions by the version
+        yield node.slice
+    elif isinstance(node, (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)):
+        yield from (condition for generator in node.generators for condition in generator.ifs)
+    elif isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
+        yield from node.decorator_list
+
+
+def _may_catch(node: ast.AST) -> bool:
+    """Whether what stands in a statement may fail unnoticed."""
     if isinstance(node, (ast.Try, TryStar)):
         kinds = [handler.type for handler in node.handlers]
         names = {getattr(part, "id", "") for kind in kinds if kind for part in walk(kind)}
         return None in kinds or not names.isdisjoint(_CATCHING)
     return isinstance(node, (ast.With, ast.AsyncWith)) and any(
-        getattr(part, "id", getattr(part, "attr", "")) == "suppress" for item in node.items for part in walk(item)
+        _word_of(part) == "suppress" for item in node.items for part in walk(item)
     )
 
 
