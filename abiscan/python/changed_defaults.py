@@ -134,7 +134,7 @@ def kept_as_modules(cls: ast.ClassDef) -> Iterator[ast.Call]:
     for node in walk(cls):
         if not isinstance(node, ast.Assign) or len(node.targets) != 1:
             continue
-        owner = write_expression(node.targets[0])
+        owner = _text_of(node.targets[0])
         if not owner.startswith("self."):
             continue
         if isinstance(node.value, ast.Call) and owner in used:
@@ -146,8 +146,8 @@ def kept_as_modules(cls: ast.ClassDef) -> Iterator[ast.Call]:
 def _elements_of(owner: str, cls: ast.ClassDef) -> Iterator[str]:
     """Yield what loops in a class call the elements of a list."""
     for node in walk(cls):
-        if isinstance(node, (ast.For, ast.comprehension)) and write_expression(node.iter) == owner:
-            yield write_expression(node.target)
+        if isinstance(node, (ast.For, ast.comprehension)) and _text_of(node.iter) == owner:
+            yield _text_of(node.target)
 
 
 def whole_loads(tree: ast.Module) -> Iterator[ast.Call]:
@@ -169,15 +169,15 @@ def _whole_saves(cls: ast.ClassDef) -> Iterator[bool]:
     """Yield for each save of a class whether it is of an object, or of a module that the object has, as a whole."""
     used = frozenset(_used_as_modules(cls))
     copies = {"self"} | {
-        write_expression(node.targets[0])
+        _text_of(node.targets[0])
         for node in walk(cls)
         if isinstance(node, ast.Assign) and len(node.targets) == 1 and isinstance(node.value, ast.Call)
         if getattr(node.value.func, "attr", getattr(node.value.func, "id", "")) in {"copy", "deepcopy"}
-        if [write_expression(argument) for argument in node.value.args[:1]] == ["self"]
+        if [_text_of(argument) for argument in node.value.args[:1]] == ["self"]
     }
     for node in walk(cls):
         if isinstance(node, ast.Call) and _is_called(node, "save") and node.args:
-            saved = write_expression(node.args[0])
+            saved = _text_of(node.args[0])
             yield saved in copies or saved.removesuffix(".module") in used
 
 
@@ -185,13 +185,13 @@ def _loads_of_either(function: ast.FunctionDef | ast.AsyncFunctionDef) -> Iterat
     loaded: dict[str, ast.Call] = {}
     for node in walk(function):
         if isinstance(node, ast.Assign) and isinstance(node.value, ast.Call) and _is_called(node.value, "load"):
-            loaded.update((write_expression(target), node.value) for target in node.targets)
+            loaded.update((_text_of(target), node.value) for target in node.targets)
     for node in walk(function):
         test = node.test if isinstance(node, ast.If) and node.orelse else None
         if not isinstance(test, ast.Call) or len(test.args) != 2:
             continue
         if isinstance(test.func, ast.Name) and test.func.id == "isinstance":
-            asked, cls = (write_expression(argument) for argument in test.args)
+            asked, cls = (_text_of(argument) for argument in test.args)
             if cls == "dict" and asked in loaded:
                 yield loaded[asked]
 
@@ -204,7 +204,7 @@ def _used_as_modules(cls: ast.ClassDef) -> Iterator[str]:
     """Yield the expressions in a class that are used as modules."""
     for node in walk(cls):
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in _MODULE_METHODS:
-            yield write_expression(node.func.value)
+            yield _text_of(node.func.value)
 
 
 def used_as_modules(body: Sequence[ast.stmt]) -> Iterator[ast.Call]:
@@ -223,10 +223,18 @@ def used_as_modules(body: Sequence[ast.stmt]) -> Iterator[ast.Call]:
                     owner = owner.value
                 if isinstance(owner, ast.Call):
                     yield owner
-                elif isinstance(owner, (ast.Name, ast.Attribute)) and (call := bound.get(write_expression(owner))):
+                elif isinstance(owner, (ast.Name, ast.Attribute)) and (call := bound.get(_text_of(owner))):
                     yield call
         for node in walk(statement):
             if isinstance(node, (ast.Name, ast.Attribute)) and isinstance(node.ctx, ast.Store):
-                bound.pop(write_expression(node), None)
+                bound.pop(_text_of(node), None)
         if isinstance(statement, ast.Assign) and len(statement.targets) == 1 and isinstance(statement.value, ast.Call):
-            bound[write_expression(statement.targets[0])] = statement.value
+            bound[_text_of(statement.targets[0])] = statement.value
+
+
+def _text_of(node: ast.AST) -> str:
+    """Return the text of an expression; one that is like no other for what cannot be written."""
+    try:
+        return write_expression(node)
+    except (RecursionError, ValueError):  # long chains, numbers of thousands of digits
+        return f"? {id(node)}"

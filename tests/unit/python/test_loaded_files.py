@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import ast
+
 import pytest
 
+from abiscan.python.changed_defaults import kept_as_modules, whole_loads
 from abiscan.python.reading import PackageReader
 from abiscan.torches import embedded_names
 from tests.unit.python.packages import FakeWorld, TextSources
@@ -111,3 +114,13 @@ def test_what_cannot_be_written(body: str) -> None:
     compile(body, "pack/__init__.py", "exec")
 
     assert is_told(f"{body}\ndef g(): torch.save(A(), 'm')")
+
+
+def test_a_class_that_cannot_be_written() -> None:
+    chain = "x" + "".join(f".a{i}()" for i in range(250))
+    body = f"class A:\n  def f(self, p):\n    {chain}.y = torch.load(p)\n    {chain}.eval()\n    torch.save({chain}, p)"
+    compile(body, "pack/__init__.py", "exec")
+    tree = ast.parse(body)
+
+    assert not list(whole_loads(tree))
+    assert not list(kept_as_modules(tree.body[0]))  # type: ignore[arg-type]
