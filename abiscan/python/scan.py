@@ -10,10 +10,12 @@ import re
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Mapping
 from functools import cached_property
+from importlib.util import decode_source
 from itertools import islice
 
 from msgspec import Struct
 
+from abiscan.python.tokens import NoTokens, lone_texts
 from abiscan.regex import regex
 
 LOADING = (b"load_library", b"CDLL", b"cdll", b"LibraryLoader", b"dlopen", b"PyDLL", b"import_module", b"__import__",
@@ -293,13 +295,22 @@ class Outline:
 
     def _is_in_docstring(self, position: int) -> bool:
         """Whether a position is in the text that a module, a class or a function begins with."""
-        number = bisect_right(self._docstrings, position, key=lambda span: span[0]) - 1
-        return number >= 0 and position < self._docstrings[number][1]
+        # Few sources have a name in what looks like one: only their tokens tell which quotes begin a text.
+        return _is_between(self._like_docstrings, position) and _is_between(self._lone_texts, position)
 
     @cached_property
-    def _docstrings(self) -> list[tuple[int, int]]:
-        """Where the docstrings with three quotes begin and end."""
+    def _like_docstrings(self) -> list[tuple[int, int]]:
+        """Where what looks like a docstring with three quotes begins and ends."""
         return [match.span("text") for match in _DOCSTRING.finditer(self.data)]
+
+    @cached_property
+    def _lone_texts(self) -> list[tuple[int, int]]:
+        """Where the texts begin and end that are statements; none where Python reads other characters than these."""
+        source = self.data[1:]
+        try:
+            return list(lone_texts(self.data)) if decode_source(source).encode() == source else []
+        except (NoTokens, SyntaxError, UnicodeError, LookupError):
+            return []
 
     def keyword_calls(self, names: frozenset[str]) -> Iterator[tuple[str, frozenset[str]]]:
         """Yield the calls of some functions with keywords, in decorators and at the left margin: name and keywords."""
@@ -405,6 +416,11 @@ _DOCSTRING = regex(
 )
 _NO_NAMES = regex(rb"#[^\n]*|[()\\]")
 _NO_CALL = (b"def ", b"elf.", b"cls.")
+
+
+def _is_between(spans: list[tuple[int, int]], position: int) -> bool:
+    number = bisect_right(spans, position, key=lambda span: span[0]) - 1
+    return number >= 0 and position < spans[number][1]
 
 
 def is_in_comment(text: bytes, position: int) -> bool:

@@ -33,7 +33,8 @@ _BETWEEN_RAW: Final = {
 }
 """What stands between two fields. A backslash before a brace is one, and the brace begins a field."""
 _SPECIFICATION: Final = {quote: regex(rb"(?:%b|\\(?![{}])(?s:.)|\\(?=[{}]))*" % _INSIDE[quote]) for quote in _QUOTES}
-_OPENING: Final = b"([{"
+_OPENING: Final = frozenset({b"(", b"[", b"{"})
+_CLOSING: Final = frozenset({b")", b"]", b"}"})
 _MOST_NESTED: Final = 50
 
 
@@ -104,6 +105,22 @@ def tokens_of(data: bytes, position: int = 0, *, depth: int = 0) -> Iterator[Tok
         position = token.end if token is not None else match.end()
 
 
+def lone_texts(data: bytes) -> Iterator[tuple[int, int]]:
+    """Yield where the texts begin and end that are a statement and stand in lines of their own, as docstrings do."""
+    depth = count = 0
+    first = None
+    for token in tokens_of(data):
+        if token.kind == "newline" and not depth:
+            if count == 1 and first is not None and first.kind == "text" and first.parts is None:
+                yield first.start, first.end
+            count = 0
+        elif token.kind not in {"newline", "comment"}:
+            first = token if not count else first
+            count += 1
+            if token.kind == "operator":
+                depth += (token.text in _OPENING) - (token.text in _CLOSING)
+
+
 def _read_text(data: bytes, start: int, prefix: bytes, quote: bytes, depth: int) -> Token:
     inside = start + len(prefix) + len(quote)
     if b"f" not in prefix and b"t" not in prefix:
@@ -143,7 +160,7 @@ def _read_field(data: bytes, start: int, quote: bytes, depth: int) -> Replacemen
         if token.kind == "operator":
             if not brackets and sign in {b"!", b":", b":=", b"}"}:
                 break
-            brackets += (sign in {b"(", b"[", b"{"}) - (sign in {b")", b"]", b"}"})
+            brackets += (sign in _OPENING) - (sign in _CLOSING)
         inside.append(token)
     else:
         raise NoTokens

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ast
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -10,6 +12,7 @@ from abiscan.python import scan
 from abiscan.python.library import PythonCode
 from abiscan.python.scan import LOADING, REGISTERING, Outline
 from abiscan.python.sources import PackageFiles
+from abiscan.python.tokens import lone_texts
 from tests.unit.python.packages import TextSources
 
 
@@ -115,3 +118,37 @@ def test_what_a_docstring_mentions_is_not_used() -> None:
     outline = Outline(source)
     used = [number for number in range(1, 10) if outline.mentions([b"b%d" % number])]
     assert used == [2, 4, 6, 8, 9]
+
+
+LIKE_DOCSTRINGS = {
+    "a template": "TEMPLATE = '''\nclass {name}(Base):\n''' + aa.nope + '''\n    pass\n'''\n",
+    "two texts": 'HEAD = """\nclass Model:\n"""\nX = aa.nope\nTAIL = """\n"""\n',
+    "a docstring after it": 'HEAD = """\nclass Model(Base):\n"""\n\nclass A(aa.nope):\n    """Text."""\n',
+    "a parenthesis": "HEAD = '''\nmodule(\n):\n'''\nX = aa.nope\nTAIL = '''\n'''\n",
+    "quotes in a comment": '# """\nHEAD = """\nclass Model:\n"""\nX = aa.nope\nTAIL = """\n"""\n',
+    "a text in quotes of one kind": 'HEAD = \'"""\\\nclass A:\\\n\'"""\n"""\nX = aa.nope\nTAIL = """\n"""\n',
+    "a text that is run": 'exec({(\n):\n"""aa.nope"""}[()])\n',
+    "the line breaks of old systems": '# a\rHEAD = """\nclass A:\n"""\nX = aa.nope\nTAIL = """\n"""\n',
+    "a backslash in a character": '# coding: shift_jis\nHEAD = """\nclass A:\n\u8868"""\nX = aa.nope\nTAIL = """x"""\n',
+}
+
+
+@pytest.mark.parametrize("form", LIKE_DOCSTRINGS)
+def test_code_that_stands_as_a_docstring_does_is_used(form: str) -> None:
+    source = LIKE_DOCSTRINGS[form].encode("shift_jis")
+    with pytest.raises(AttributeError, match="nope"):
+        exec(compile(source, "m.py", "exec"), {"aa": object()})
+    assert Outline(source).mentions([b"nope"])
+
+
+def test_lone_texts_are_statements() -> None:
+    source = (
+        "x = 1\n'''a'''  # comment\nr\"b\"\nx = '''c\n'''\n(x,\n'''d''')\nf'''e {x} \"\"\" '''\n'''f''' + 'g'\n"
+        "def h(a={'''\n    i'''}):\n    'j'\nclass K:\n\n    # '''\n    u\"k\\\\\\\"\\\n    l\"\n    '''m''' '''n'''\n"
+        "y = '''\nclass L:\n'''\nz = 1\n'''o\n'''\n"
+    )
+    lone = {source[start:end] for start, end in lone_texts(source.encode())}
+    statements = [node.value for node in ast.walk(ast.parse(source)) if isinstance(node, ast.Expr)]
+    texts = {ast.get_source_segment(source, node) for node in statements if isinstance(node, ast.Constant)}
+    assert lone == texts - {"'''m''' '''n'''"}
+    assert len(lone) == 5
