@@ -249,6 +249,8 @@ class Calls(ClassMaking):
             if own_guard.finds_no_difference(self, function):
                 return None
         form = form_of(function.node)
+        # Taken before the arguments are bound: where they are refused, it must not be left for the next call.
+        for_names, self.called_for_names = self.called_for_names is function, None
         scope = Scope(
             self.bind_arguments(function, args, kwargs),
             function.scope.module,
@@ -260,8 +262,9 @@ class Calls(ClassMaking):
         # Nothing of a generator or a coroutine runs yet, but its arguments are bound, and refused, at the call.
         if not form.is_generator and not form.is_coroutine:
             if not may_keep(self, function):
-                return self._run_function(function, form, scope)
-            return call_once(self, function, scope, partial(self._run_function, function, form, scope))
+                return self._run_function(function, form, scope, for_names=for_names)
+            run = partial(self._run_function, function, form, scope, for_names=for_names)
+            return call_once(self, function, scope, run)
         node = function.node
         self.trace.called.add(node)
         frame = Frame(
@@ -295,7 +298,7 @@ class Calls(ClassMaking):
             return signal.value
         raise self.misplaced()
 
-    def _run_function(self, function: PythonFunction, form: FunctionForm, scope: Scope) -> object:
+    def _run_function(self, function: PythonFunction, form: FunctionForm, scope: Scope, *, for_names: bool) -> object:
         self.count_steps(_STEPS_PER_CALL)
         frames, node = self.frames, function.node
         # A function that may run, and that calls itself under an unknown condition, would never end. Its changes are
@@ -310,7 +313,6 @@ class Calls(ClassMaking):
             self.gap(f"{function.name} is called too deeply to be followed")
             return NotKnown(f"{function.name}()")
         self.trace.called.add(node)
-        for_names, self.called_for_names = self.called_for_names is function, None
         file = function.scope.module.file
         frames.append(Frame(file=file, line=node.lineno, function=function, scope=scope, for_names=for_names))
         try:

@@ -111,7 +111,6 @@ def call_once(machine: PythonMachine, function: PythonFunction, scope: Scope, ca
         if kept is None:
             return result
     else:
-        machine.called_for_names = None
         machine.steps += kept.steps
         machine.calls.looked_at += kept.looked_at
         machine.trace.called |= kept.called

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable, Mapping, Sequence
+from types import SimpleNamespace
 
 import pytest
 
@@ -318,3 +319,34 @@ def test_a_target_tells_once_what_lasts() -> None:
         assert task.find(AskedWorld(torch("2.6.0")), told) == number
         assert len(asked) == (0 if (lasting and number) else 1)
     assert task.find(AskedWorld(torch("2.7.1")), {}) is None
+
+
+REFUSED = """import torch
+class A:
+    def f(self, n=0):
+        return torch.__version__, 4
+def g(n=0):
+    return torch.__version__, 4
+try:
+    a, b = {call}
+except TypeError:
+    t = {again}
+if {test}:
+    raise ImportError("cpu")
+"""
+
+
+@pytest.mark.parametrize("test", ["t == ('2.8.0+cpu', 4)", "'2.8.0+cpu' in t", "t.count('2.8.0+cpu') == 1"])
+@pytest.mark.parametrize(("call", "again"), [("A().f(k=1)", "A().f()"), ("A().f(1, 2)", "A().f()"), ("g(k=1)", "g()")])
+def test_a_call_that_is_refused_leaves_nothing_to_the_next(call: str, again: str, test: str) -> None:
+    code = REFUSED.format(call=call, again=again, test=test)
+    reader = PackageReader(TextSources({"p/__init__.py": code}))
+    for version in ("2.8.0+cpu", "2.8.0+cu128", "2.8.0+cpu"):
+        module = SimpleNamespace(__version__=version)
+        expected = None
+        try:
+            exec(code.replace("import torch\n", ""), {"torch": module})
+        except ImportError as error:
+            expected = str(error)
+        raised = reader.read(lambda version=version: torch(version)).imports[0].raised  # type: ignore[misc]
+        assert (raised.message if isinstance(raised, Raised) else raised) == expected
