@@ -462,9 +462,11 @@ class Expressions(PythonMachine):
 
     def joined(self, node: ast.JoinedStr, parts: list[object]) -> object:
         """Return a text that is made of parts, one of which is no plain text."""
-        lifted = self.with_target(" f-string", lambda *texts: "".join(texts), *parts)
-        if lifted is not None:
-            return lifted
+        # What is known of a text with a version that is only required are the other parts: they are settled one by one.
+        if not any(map(_is_required, parts)):
+            lifted = self.with_target(" f-string", lambda *texts: "".join(texts), *parts)
+            if lifted is not None:
+                return lifted
         parts = [self.settle(value) for value in parts]
         if any(isinstance(value, NotKnown) for value in parts):
             return make_text(self.source_of(node), lambda *texts: "".join(map(str, texts)), *parts)

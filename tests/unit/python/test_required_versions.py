@@ -71,3 +71,22 @@ def test_what_an_extra_requires_counts_where_it_is_there() -> None:
         "p-1.dist-info/METADATA": "Name: p\nRequires-Dist: some-thing>=1.4; extra == 'all'\n\n",
     }
     assert reading_of(files).imports[0].raised is None
+
+
+FOUND = "def find():\n    return metadata.version('numpy')\nclass A:\n    def find(self):\n        return find()\n"
+
+
+@pytest.mark.parametrize("version", ["metadata.version('numpy')", "find()", "A().find()"])
+@pytest.mark.parametrize(("specifier", "shown"), [("", "?"), (">=1.20", "?"), ("==1.26.4", "1.26.4")])
+def test_a_version_that_is_not_known_is_a_hole_in_the_text(version: str, specifier: str, shown: str) -> None:
+    start = f"import torch\nfrom importlib import metadata\n{FOUND}"
+    files = {
+        "p/__init__.py": f'{start}raise ImportError(f"numpy {{{version}}} is too old")\n',
+        "p-1.dist-info/METADATA": f"Name: p\nRequires-Dist: numpy{specifier}\n\n",
+    }
+    raised = reading_of(files).imports[0].raised
+    assert isinstance(raised, Raised)
+    assert raised.message == f"numpy {shown} is too old"
+    path = f"/lib/lib{{{version}}}.so"
+    (gap,) = reading_of({**files, "p/__init__.py": f'{start}torch.ops.load_library(f"{path}")\n'}).imports[0].gaps
+    assert (path if shown == "?" else "/lib/lib1.26.4.so") in gap
