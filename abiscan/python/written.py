@@ -10,6 +10,7 @@ from typing import Final
 from abiscan.python.nodes import TemplateStr, walk
 from abiscan.regex import regex
 
+_HEXVERSION: Final = "hexversion"
 _QUOTES: Final = ("'", '"', '"""', "'''")
 _TUPLE: Final = regex(r"\bfor \(([^()]*(?:\([^()]*\)[^()]*)*)\) in\b")
 
@@ -17,7 +18,7 @@ _TUPLE: Final = regex(r"\bfor \(([^()]*(?:\([^()]*\)[^()]*)*)\) in\b")
 def write_expression(node: ast.AST) -> str:
     """Return the text of an expression or statement."""
     # Which quotes an f-string gets depends on the Python: from 3.12 on, those inside may be the same.
-    if any(isinstance(inner, (ast.JoinedStr, TemplateStr)) for inner in walk(node)):
+    if any(isinstance(inner, (ast.JoinedStr, TemplateStr)) or _is_hexversion(inner) for inner in walk(node)):
         node = _Texts().visit(copy.deepcopy(node))
     text = ast.unparse(node)
     if sys.version_info < (3, 11):  # which puts a space before the colon, and parentheses around names
@@ -25,8 +26,20 @@ def write_expression(node: ast.AST) -> str:
     return text
 
 
+def _is_hexversion(node: ast.AST) -> bool:
+    return _HEXVERSION in (getattr(node, "attr", None), getattr(node, "id", None))
+
+
 class _Texts(ast.NodeTransformer):
-    """Puts names with the text of f-strings in their places: names are written as they are."""
+    """Puts names with the text of f-strings, and of the numbers of Pythons, in their places: names are written as they
+    are.
+    """
+
+    def visit_Compare(self, node: ast.Compare) -> ast.AST:
+        sides = [node.left, *node.comparators]
+        if any(map(_is_hexversion, sides)):
+            node.left, *node.comparators = map(_in_digits, sides)
+        return self.generic_visit(node)
 
     def visit_JoinedStr(self, node: ast.JoinedStr) -> ast.AST:
         return ast.Name(_quote("f", _write_parts(node.values)), ast.Load())
@@ -34,6 +47,12 @@ class _Texts(ast.NodeTransformer):
     def visit_TemplateStr(self, node: ast.AST) -> ast.AST:
         values: list[ast.expr] = getattr(node, "values", [])
         return ast.Name(_quote("t", _write_parts(values)), ast.Load())
+
+
+def _in_digits(side: ast.expr) -> ast.expr:
+    """Return a number as PY_VERSION_HEX is written: 0x030b04f0 is Python 3.11.4."""
+    is_number = isinstance(side, ast.Constant) and type(side.value) is int
+    return ast.Name(f"0x{side.value:08x}", ast.Load()) if is_number else side  # type: ignore[attr-defined]
 
 
 def _quote(prefix: str, text: str) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import sys
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, cast
@@ -11,6 +12,7 @@ import pytest
 from abiscan.inputs.requirement import read_metadata
 from abiscan.python.model import Answer, Raised
 from abiscan.python.unknown_python import VersionInfo, as_number
+from abiscan.python.written import write_expression
 from abiscan.verdict.any_system import possible_pythons
 from tests.unit.python.packages import FakeWorld, reading_of
 
@@ -124,3 +126,11 @@ def test_the_pythons_are_those_of_tag_metadata_and_torch(
     target = cast("Target", SimpleNamespace(metadata=read_metadata(text, wheel)))
     assert possible_pythons(Answer.UNKNOWN, target, release) == expected
     assert possible_pythons((3, 12), target, release) == ((3, 12), (3, 12))
+
+
+@pytest.mark.parametrize(
+    "condition",
+    ["sys.hexversion >= 0x030c00f0", "0x030a0000 <= sys.hexversion < 0x030c00f0", "sys.hexversion != 1000.0"],
+)
+def test_a_condition_shows_the_number_of_a_python_as_it_is_written(condition: str) -> None:
+    assert write_expression(ast.parse(condition, mode="eval").body) == condition
