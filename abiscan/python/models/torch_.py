@@ -22,14 +22,13 @@ from abiscan.python.torch_texts import NO_BACKEND, NO_OPERATOR
 from abiscan.python.values import NotKnown, PythonError, TargetExpression, Thrown, Why, thrown, torch_error
 
 
-class TorchVersion(str):
+class TorchVersionText(str):
     """``torch.__version__``: it compares itself as a version with versions, texts and tuples, else as a text.
 
     See torch/torch_version.py.
     """
 
     __slots__ = ()
-    __module__ = "torch.torch_version"
 
     def _as_version(self, operand: object) -> Version:
         if isinstance(operand, Version):
@@ -67,6 +66,9 @@ class TorchVersion(str):
 
     def __hash__(self) -> int:
         return str.__hash__(self)
+
+
+TorchVersionText.__name__ = TorchVersionText.__qualname__ = "TorchVersion"  # messages show the name of its class
 
 
 class OperatorsValue(Modelled):
@@ -246,7 +248,7 @@ def _make_torch(machine: PythonMachine) -> object:
         "__file__": f"{folder}/__init__.py" if folder else NotKnown("torch.__file__", Why.ENVIRONMENT),
         "__path__": [str(folder)] if folder else NotKnown("torch.__path__", Why.ENVIRONMENT),
     }
-    version = TargetExpression("torch.__version__", lambda world: TorchVersion(world.torch_version))
+    version = TargetExpression("torch.__version__", lambda world: TorchVersionText(world.torch_version))
     module = TorchModule("torch", names, of_target={"__version__": _if_version_is_known(version, "torch.__version__")})
     # A backend imports torch, which is in ``sys.modules`` by then, complete but for the backends.
     machine.modules["torch"] = module
@@ -303,7 +305,9 @@ MODELS: dict[str, Callable[[PythonMachine], object]] = {
             "__version__": machine.get_attribute(machine.import_module("torch"), "__version__"),
             "TorchVersion": Native(
                 "TorchVersion",
-                lambda _m, args, _k: TorchVersion(args[0]) if isinstance(args[0], str) else NotKnown("TorchVersion()"),
+                lambda _m, args, _k: (
+                    TorchVersionText(args[0]) if isinstance(args[0], str) else NotKnown("TorchVersion()")
+                ),
             ),
         },
     ),
