@@ -43,7 +43,12 @@ _ENDING: Final = frozenset({"exit", "_exit", "skip"})
 _OTHERS: Final = frozenset({"sys", "torch", "platform"})
 _MOST_NAMES_BETWEEN: Final = 3
 """How many names an answer may go through before it decides."""
-_TO_NUMPY: Final = regex(rb"\.numpy\(\)|\bfrom_numpy\(")
+_TO_NUMPY: Final = regex(rb"\.numpy\(|\btorch\.from_numpy\(")
+_IMPORTS_TORCH: Final = regex(rb"(?m)^[ \t]*(?:import|from)[ \t]+torch\b")
+_OTHER_TENSORS: Final = regex(rb"(?m)^[ \t]*(?:import|from)[ \t]+(?:cupy|jax|mindspore|oneflow|paddle|tensorflow)\b")
+"""Sources whose tensors may be those of others, which have methods of the same names."""
+_OF_TENSORS: Final = frozenset({"cpu", "detach"})
+"""Methods of tensors whose result has a method ``numpy``."""
 
 
 class NumpyNeed(Struct, frozen=True, kw_only=True):
@@ -67,8 +72,8 @@ def numpy_needs(code: PythonCode, world: World) -> Iterator[NumpyNeed]:
     allowed = _allowed(code, world, names.companions())
     release = release_of(names.release)
     is_older = release is not None and release < _FIRST_FOR_NUMPY_2
-    if is_older and _NUMPY_2 in allowed and (lines := tuple(_lines_with_arrays(code))):
-        yield NumpyNeed(below=_NUMPY_2, name=None, lines=lines)
+    if is_older and _NUMPY_2 in allowed and _has_numpy(code) and (line := _line_with_an_array(code)):
+        yield NumpyNeed(below=_NUMPY_2, name=None, lines=(line,))
     if len(allowed) > 1:
         yield from _names_that_went(code, allowed)
 
@@ -104,23 +109,16 @@ class _Uses:
     """
 
     def __init__(self, tree: ast.Module, went: Collection[str], *, postponed: bool) -> None:
-        self._tree, self._went, self._postponed = tree, went, postponed
+        self._went, self._unguarded = went, _Unguarded(tree, postponed=postponed)
         bound: dict[str, set[str]] = {}
         for node in walk(tree):
             for name, module in _bindings(node):
                 bound.setdefault(name, set()).add(module)
         self._aliases = {name for name, of in bound.items() if of == {_NUMPY}}
         """What stands for numpy, and for nothing else."""
-        self._answers = _answers(tree)
 
     def __iter__(self) -> Iterator[tuple[str, int]]:
-        waiting: list[tuple[ast.AST, float]] = [(self._tree, math.inf)]
-        while waiting:
-            node, last = waiting.pop()
-            if isinstance(node, (*_FUNCTIONS, ast.Module)):
-                last = min(last, self._last_line(node))
-            if getattr(node, "lineno", 0) > last:
-                continue
+        for node in self._unguarded:
             if isinstance(node, ast.Attribute):
                 name = self._name_of(node)
                 if name in self._went and isinstance(node.ctx, ast.Load):
@@ -128,6 +126,36 @@ class _Uses:
             elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
                 taken = (f"{node.module}.{alias.name}" for alias in node.names)
                 yield from ((name, node.lineno) for name in taken if name in self._went)
+
+    def _name_of(self, node: ast.Attribute) -> str:
+        names: list[str] = []
+        value: ast.expr = node
+        while isinstance(value, ast.Attribute):
+            names.append(value.attr)
+            value = value.value
+        is_numpy = isinstance(value, ast.Name) and value.id in self._aliases
+        return ".".join((_NUMPY, *reversed(names))) if is_numpy else ""
+
+
+class _Unguarded:
+    """All nodes of a source that nothing around or before them guards: what asks for numpy, or may fail unnoticed.
+
+    :param postponed: whether annotations are not evaluated
+    """
+
+    def __init__(self, tree: ast.Module, *, postponed: bool = False) -> None:
+        self._tree, self._postponed = tree, postponed
+        self._answers = _answers(tree)
+
+    def __iter__(self) -> Iterator[ast.AST]:
+        waiting: list[tuple[ast.AST, float]] = [(self._tree, math.inf)]
+        while waiting:
+            node, last = waiting.pop()
+            if isinstance(node, (*_FUNCTIONS, ast.Module)):
+                last = min(last, self._last_line(node))
+            if getattr(node, "lineno", 0) > last:
+                continue
+            yield node
             if not (self._asks(node) or self._names_numpy(node) or _may_catch(node)):
                 parts = (part for part in child_nodes(node) if not (self._postponed and _is_annotation(node, part)))
                 waiting += ((part, last) for part in parts)
@@ -148,15 +176,6 @@ class _Uses:
         line = min(ending, default=math.inf)
         # What cannot be imported is not called either.
         return 0 if isinstance(body, ast.Module) and line < math.inf else line
-
-    def _name_of(self, node: ast.Attribute) -> str:
-        names: list[str] = []
-        value: ast.expr = node
-        while isinstance(value, ast.Attribute):
-            names.append(value.attr)
-            value = value.value
-        is_numpy = isinstance(value, ast.Name) and value.id in self._aliases
-        return ".".join((_NUMPY, *reversed(names))) if is_numpy else ""
 
     def _asks(self, node: ast.AST) -> bool:
         """Whether what decides in a node may depend on the version of numpy, or on what it has."""
@@ -262,9 +281,42 @@ def _allowed(code: PythonCode, world: World, companions: Companions) -> dict[str
     return allowed
 
 
-def _lines_with_arrays(code: PythonCode) -> Iterator[PythonLine]:
-    """Yield where torch makes an array of numpy, or a tensor of one, going by the text of the sources."""
+def _has_numpy(code: PythonCode) -> bool:
+    """Whether numpy is there wherever a package is used: without it, what needs an array fails with any torch."""
+    return code.requires(_NUMPY) or any(
+        line.module.partition(".")[0] == _NUMPY and not line.nested
+        for file in filter(is_for_users, code.sources)
+        if b"numpy" in code.source(file)
+        for line in code.outline(file).imports
+    )
+
+
+def _line_with_an_array(code: PythonCode) -> PythonLine | None:
+    """Return the first line that surely makes an array of a tensor, or a tensor of an array."""
     for file in filter(is_for_users, code.sources):
-        match = _TO_NUMPY.search(code.source(file)) if b"torch" in code.source(file) else None
-        if match is not None:
-            yield PythonLine(file=file, line=code.source(file).count(b"\n", 0, match.start()) + 1)
+        source = code.source(file)
+        if not _TO_NUMPY.search(source) or not _IMPORTS_TORCH.search(source) or _OTHER_TENSORS.search(source):
+            continue
+        tree = code.tree(file)
+        lines = [
+            node.func.end_lineno or node.lineno
+            for node in (_Unguarded(tree) if tree else ())
+            if isinstance(node, ast.Call) and _is_between_torch_and_numpy(node)
+        ]
+        if lines:
+            return PythonLine(file=file, line=min(lines))
+    return None
+
+
+def _is_between_torch_and_numpy(call: ast.Call) -> bool:
+    """Whether a call is ``torch.from_numpy(x)``, or ``numpy()`` of what only a tensor of torch can be."""
+    if not isinstance(call.func, ast.Attribute):
+        return False
+    value = call.func.value
+    if call.func.attr == "from_numpy":
+        return isinstance(value, ast.Name) and value.id == "torch"
+    while call.func.attr == "numpy" and isinstance(value, (ast.Call, ast.Attribute, ast.Subscript)):
+        if isinstance(value, ast.Attribute) and value.attr in _OF_TENSORS:
+            return True
+        value = value.func if isinstance(value, ast.Call) else value.value
+    return False

@@ -84,15 +84,15 @@ def _older_numpy(facts: PackageFacts) -> Iterator[VerdictCondition]:
     if facts.numpy_needs:
         # All of it works with what works with the first that fails.
         below = min((need.below for need in facts.numpy_needs), key=Version)
-        why = "; ".join(map(_numpy_words, facts.numpy_needs))
+        torch = f"torch {facts.process.release_number}" if facts.process.release_number else "this torch"
+        why = "; ".join(_numpy_words(need, torch) for need in facts.numpy_needs)
         yield VerdictCondition(kind=ConditionKind.NUMPY, name=f"numpy<{below.removesuffix('.0')}", why=why)
 
 
-def _numpy_words(need: NumpyNeed) -> str:
+def _numpy_words(need: NumpyNeed, torch: str) -> str:
     first, *others = map(str, need.lines)
     if need.name is None:
-        places = f"{first} and {plural(len(others), 'other source')} pass" if others else f"{first} passes"
-        return f"{places} arrays of torch, or to it: with numpy 2, it raises RuntimeError: Numpy is not available"
+        return f"{torch} was compiled for numpy 1: with numpy 2, {first} raises RuntimeError: Numpy is not available"
     places = f"{first} and {plural(len(others), 'other line')} use" if others else f"{first} uses"
     owner, _, last = need.name.rpartition(".")
     # From 2.0 on, numpy says more of some names.

@@ -117,11 +117,17 @@ def test_what_may_be_installed(
 @pytest.mark.parametrize(
     ("code", "release", "requires", "expected"),
     [
-        ("def f(x): return x.numpy()", "2.2.2", "numpy", [("2.0", None)]),
+        ("def f(x): return x.detach().numpy()", "2.2.2", "numpy", [("2.0", None)]),
+        ("def f(x): return x[0].cpu().float().squeeze(0).numpy().max()", "2.2.2", "numpy", [("2.0", None)]),
         ("def f(x): return torch.from_numpy(x)", "1.13.1", "scipy", [("2.0", None)]),
-        ("def f(x): return x.numpy()", "2.3.0", "numpy", []),
-        ("def f(x): return x.numpy()", "2.2.2", "numpy<2", []),
+        ("def f(x): return x.cpu().numpy()", "2.3.0", "numpy", []),
+        ("def f(x): return x.cpu().numpy()", "2.2.2", "numpy<2", []),
         ("def f(x): return torch.sum(x)", "2.2.2", "numpy", []),
+        # A tensor of others, what a docstring shows, what is caught.
+        ("def f(x): return x.numpy()", "2.2.2", "numpy", []),
+        ("import jax\ndef f(x): return x.detach().numpy()", "2.2.2", "numpy", []),
+        ("def f(x):\n  '>>> x.cpu().numpy()'", "2.2.2", "numpy", []),
+        ("def f(x):\n  try: return x.cpu().numpy()\n  except Exception: return x.tolist()", "2.2.2", "numpy", []),
     ],
 )
 def test_arrays_of_a_torch_for_numpy_1(
@@ -132,3 +138,13 @@ def test_arrays_of_a_torch_for_numpy_1(
 
 def test_a_numpy_that_is_known_is_no_condition() -> None:
     assert not needs("def f(): return np.Inf", planned=(("numpy", "2.1.0"),))
+
+
+def test_a_package_without_numpy() -> None:
+    files = {
+        "pack/__init__.py": "import torch\ndef f(x):\n  import numpy\n  return x.cpu().numpy()",
+        "pack/tests/test_it.py": "import torch, numpy\ntorch.from_numpy(numpy.ones(1))",
+    }
+    reader = PackageReader(TextSources(files), ["pack"])
+
+    assert not reader.numpy_needs(FakeWorld(torch_names=embedded_names.names("2.2.2")))
