@@ -36,6 +36,7 @@ from abiscan.python.uses import (
 from abiscan.regex import regex
 
 if TYPE_CHECKING:
+    from abiscan.python.compile_limits import CompileNeed
     from abiscan.python.conflicts import Conflict
     from abiscan.python.dropped_modules import DroppedImport
     from abiscan.python.lost_bases import BaseQuestion
@@ -203,6 +204,12 @@ class PackageReader:
 
         with _without_collector():
             return tuple(numpy_needs(code, world))
+
+    def compile_needs(self, world: World, surroundings: Surroundings | None = None) -> tuple[CompileNeed, ...]:
+        """Return what fails on newer Pythons that may import the package: see ``compile_limits``."""
+        from abiscan.python.compile_limits import compile_needs
+
+        return tuple(compile_needs(self._code_for(world, surroundings)[0], world))
 
     def failing_submodules(
         self,

@@ -152,6 +152,8 @@ class ConditionKind(enum.Enum):
     """A part of torch that another package brings, such as ``torch.npu``."""
     COMPILER = "compiler"
     NUMPY = "numpy"
+    PYTHON = "python"
+    """An older Python."""
     GPU = "gpu"
     FILE = "file"
     CONFLICT = "conflict"
@@ -437,7 +439,9 @@ def _phrase(condition: VerdictCondition) -> str:
         return f"it loads only {condition.name}"
     if condition.kind is ConditionKind.CONFLICT:
         return f"{condition.name} is not installed"
-    return f"{condition.name} is there"
+    if condition.kind is ConditionKind.PYTHON:
+        return f"it runs on {condition.name}"
+    return f"{condition.name} is {'installed' if condition.kind is ConditionKind.NUMPY else 'there'}"
 
 
 def _are_there(names: Sequence[str]) -> str:

@@ -31,6 +31,7 @@ def conditions_of(facts: PackageFacts, libraries: Sequence[UsedLibrary]) -> tupl
         *_refused_files(facts),
         *_dropped_modules(facts),
         *_older_numpy(facts),
+        *_older_python(facts),
         *_conflicting_packages(facts),
     ):
         conditions.setdefault((condition.kind, condition.name), condition)
@@ -87,6 +88,15 @@ def _older_numpy(facts: PackageFacts) -> Iterator[VerdictCondition]:
         torch = f"torch {facts.process.release_number}" if facts.process.release_number else "this torch"
         why = "; ".join(_numpy_words(need, torch) for need in facts.numpy_needs)
         yield VerdictCondition(kind=ConditionKind.NUMPY, name=f"numpy<{below.removesuffix('.0')}", why=why)
+
+
+def _older_python(facts: PackageFacts) -> Iterator[VerdictCondition]:
+    """Yield below which Python ``torch.compile`` runs, where the code calls it whatever the Python is."""
+    for need in facts.compile_needs:
+        python = ".".join(map(str, need.limit.python))
+        why = f"{need.line} calls torch.compile, which raises from Python {python} on: RuntimeError: {need.limit.text}"
+        met = False if need.is_refused else None
+        yield VerdictCondition(kind=ConditionKind.PYTHON, name=f"Python<{python}", why=why, met=met)
 
 
 def _numpy_words(need: NumpyNeed, torch: str) -> str:

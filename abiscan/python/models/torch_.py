@@ -9,6 +9,7 @@ from typing import Final
 from packaging.version import InvalidVersion, Version
 
 from abiscan.python import loading
+from abiscan.python.compile_limits import refused_text
 from abiscan.python.filesystem import as_text
 from abiscan.python.machine import PythonMachine
 from abiscan.python.model import LoadedBy
@@ -213,6 +214,19 @@ def _load(machine: PythonMachine, args: Args, kwargs: Kwargs) -> object:
     return NotKnown("torch.load()")
 
 
+def _make_compile(machine: PythonMachine) -> object:
+    """Return ``torch.compile``: what it makes is not known, but on which Pythons it raises."""
+    text = machine.world.tells("what torch.compile says of its Python", refused_text)
+    return _refuse(text) if isinstance(text, str) else NotKnown("torch.compile")
+
+
+def _refuse(text: str) -> Native:
+    def refuse(_machine: PythonMachine, _args: Args, _kwargs: Kwargs) -> object:
+        raise Thrown(PythonError(RuntimeError, (text,), of_torch=True))
+
+    return Native("torch.compile", refuse)
+
+
 def _make_core(machine: PythonMachine) -> object:
     absent = _if_cuda_is_known(False, "torch._C")  # noqa: FBT003
     return TorchModule(
@@ -249,7 +263,8 @@ def _make_torch(machine: PythonMachine) -> object:
         "__path__": [str(folder)] if folder else NotKnown("torch.__path__", Why.ENVIRONMENT),
     }
     version = TargetExpression("torch.__version__", lambda world: TorchVersionText(world.torch_version))
-    module = TorchModule("torch", names, of_target={"__version__": _if_version_is_known(version, "torch.__version__")})
+    of_target = {"__version__": _if_version_is_known(version, "torch.__version__"), "compile": _make_compile}
+    module = TorchModule("torch", names, of_target=of_target)
     # A backend imports torch, which is in ``sys.modules`` by then, complete but for the backends.
     machine.modules["torch"] = module
     _load_backends(machine)
