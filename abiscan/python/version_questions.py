@@ -10,6 +10,7 @@ from typing import Final
 from abiscan.python.nodes import TryStar, walk
 from abiscan.python.version_guards import (
     are_guarding,
+    asks_by_words,
     asks_for_version,
     is_guard,
 )
@@ -19,6 +20,7 @@ CATCHING_ALL: Final = _CATCHING_ANY | {"AttributeError"}
 CATCHING_IMPORTS: Final = frozenset({"ImportError", "ModuleNotFoundError"})
 CATCHING_CALLS: Final = frozenset({"TypeError"})
 TESTS = (ast.If, ast.IfExp, ast.While)
+_TABLES: Final = (ast.Dict, ast.List, ast.Tuple)
 
 
 def asks(node: ast.AST, local: Collection[str]) -> bool:
@@ -37,7 +39,7 @@ def asks(node: ast.AST, local: Collection[str]) -> bool:
         only_imports = not any(isinstance(part, ast.Call) for statement in node.body for part in walk(statement))
         catching = {"AttributeError", *(() if only_imports else CATCHING_IMPORTS), *CATCHING_CALLS}
         return not caught.isdisjoint(catching)
-    return isinstance(node, ast.Expr)
+    return isinstance(node, (ast.Expr, ast.Subscript))
 
 
 def decides(node: ast.AST, values: Collection[str]) -> bool:
@@ -46,6 +48,8 @@ def decides(node: ast.AST, values: Collection[str]) -> bool:
         return is_guard(node.test, values)
     if isinstance(node, ast.BoolOp):
         return any(is_guard(value, values) for value in node.values[:-1])
+    if isinstance(node, ast.Subscript):  # {"1": old, "2": new}[torch.__version__[0]]
+        return isinstance(node.value, _TABLES) and asks_by_words(node.slice, ())
     if isinstance(node, (ast.With, ast.AsyncWith)):
         return are_guarding(node.items)
     if isinstance(node, (ast.Try, TryStar)):

@@ -142,6 +142,8 @@ CALLED = f"def f(x): return {GONE}(x)\n"
         ),
         # A plain word may be a text for any reason.
         (f"import torch\nkind = 'traceable'\ndef f(x): return {WORD}(x)\n", WORD, "attribute"),
+        # What is taken out of a table by a word of its own asks for no version.
+        (f"import torch\ndef f(x): return {WORD}(x)\ng = {{'a': f, 'b': abs}}[kind]\n", WORD, "attribute"),
     ],
 )
 def test_a_name_that_is_not_there_is_found(body: str, name: str, how: str) -> None:
@@ -205,6 +207,8 @@ def test_a_name_that_is_not_there_is_found(body: str, name: str, how: str) -> No
         f"import torch\n@implement_for('torch', '1.9')\ndef f(x):\n{CALL}",
         f"import torch\ndef f(x):\n    return x\ndef f(x):\n{CALL}",
         f"import torch\ndef f(x):\n{CALL}\ng = f if NEW else abs",
+        f"import torch\ndef f(x):\n{CALL}\ng = {{'1': f, '2': abs}}[torch.__version__[0]]",
+        f"import torch\ndef f(x):\n{CALL}\ng = (abs, f)[torch.__version__ < '1.10']",
         f"import torch\ndef f(x):\n{CALL}\ndef g(x):\n    if NEW:\n        return x\n    return f(x)",
         f"import torch\ndef f(x):\n{CALL}\ndef g(x):\n    return f(x)\ndef h(x):\n    return g(x) if NEW else x",
         f"import torch\ndef f(x):\n    def g(x):\n    {CALL}\n    return g if NEW else abs",
