@@ -14,7 +14,7 @@ from msgspec import Struct
 from abiscan.inputs.version import MinorVersion
 from abiscan.python.library import PythonCode
 from abiscan.python.model import PythonLine, World
-from abiscan.python.nodes import child_nodes, walk
+from abiscan.python.nodes import child_nodes
 from abiscan.python.sources import is_for_users
 from abiscan.python.torch_texts import release_of
 from abiscan.regex import regex
@@ -92,7 +92,7 @@ def compile_needs(code: PythonCode, world: World) -> Iterator[CompileNeed]:
 
 
 def _calls(tree: ast.Module) -> Iterator[int]:
-    """Yield the lines that surely call ``torch.compile`` where their function, or the module, is run."""
+    """Yield the lines that surely call ``torch.compile`` where the module is run."""
     waiting: list[ast.AST] = [tree]
     while waiting:
         node = waiting.pop()
@@ -100,15 +100,8 @@ def _calls(tree: ast.Module) -> Iterator[int]:
             continue
         if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
             yield from (item.lineno for item in node.decorator_list if _is_compile(_called(item)))
-            # What stands after ``if not wanted: return`` is not sure to run.
-            if any(
-                isinstance(part, (ast.Return, ast.Raise))
-                for item in node.body
-                if isinstance(item, ast.If)
-                for part in walk(item)
-            ):
-                continue
-            waiting += node.body
+            # Whether a function is called is up to its users: it may be for what they have compiled.
+            waiting += node.body if isinstance(node, ast.ClassDef) else ()
             continue
         if isinstance(node, ast.Call) and _is_compile(node.func):
             yield node.lineno

@@ -46,7 +46,7 @@ def _says(raised: object) -> str | None:
     ("code", "is_needed"),
     [
         (DECORATED, True),
-        ("import torch\ndef f(x): return torch.compile(x)", True),
+        ("import torch\ndef f(x): return torch.compile(x)", False),
         ("import torch\nclass A:\n  @torch.compile(dynamic=True)\n  def f(self): ...", True),
         ("import torch\ndef f(x, fast=False):\n  if fast: x = torch.compile(x)\n  return x", False),
         ("import torch\ndef f(x, fast=False):\n  if not fast: return x\n  return torch.compile(x)", False),
