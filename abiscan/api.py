@@ -622,7 +622,6 @@ def _all_sources(
 def _make_source(
     target: TargetLike, folder: Path, python: str | None, session: Session, stack: contextlib.ExitStack
 ) -> Source:
-    from abiscan.index.named import fetch_target
     from abiscan.inputs.isolation import turn_of
     from abiscan.inputs.packages import (
         Distribution,
@@ -632,12 +631,18 @@ def _make_source(
         is_address,
         is_name,
         require_existing,
+        resolve_target,
     )
 
     if isinstance(target, str):
         if is_address(target):
             return _remote_wheel(target, python, session, stack)
-        environment = _find_environment(python) if is_name(target) else None
+        if not is_name(target):
+            with turn_of(target):
+                return resolve_target(target, folder, None)
+        from abiscan.index.named import fetch_target  # most targets are files
+
+        environment = _find_environment(python)
         with turn_of(target):
             return fetch_target(target, folder, environment, session.index)
     if isinstance(target, os.PathLike):
