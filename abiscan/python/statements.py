@@ -57,7 +57,6 @@ _CHANGING: Final = frozenset({
     "add", "append", "appendleft", "clear", "discard", "extend", "insert", "pop", "remove", "setdefault", "update",
 })  # fmt: skip
 """Methods that change lists, dictionaries and sets."""
-_SEARCH_PATH: Final = "LD_LIBRARY_PATH"
 _WAYS: Final = (Way(taken=False), Way(taken=True))
 
 
@@ -195,8 +194,7 @@ class Statements(Handling):
     def forget_branches(self, node: ast.If, unknown: NotKnown, scope: Scope, *, taken: bool) -> None:
         """Forget what either branch binds: which of them ran is not known."""
         self.forget_bindings([*node.body, *node.orelse], scope, unknown)
-        # What stands in the user's own search path is none of the package's: without it is the usual way.
-        if _SEARCH_PATH not in unknown.name and self._changes_objects(node):
+        if self._changes_objects(node):
             self.note_passed(self.source_of(node.test), unknown, (node.lineno, node.col_offset), taken=taken)
 
     def _changes_objects(self, node: ast.If) -> bool:

@@ -475,19 +475,3 @@ def test_of_many_conditions_the_last_ones_before_an_error_are_tried() -> None:
     outcome = outcome_of(f"found = {{}}\n{body}found['n29']\n")
     assert outcome.raised is Answer.UNKNOWN
     assert [condition.text for condition in outcome.conditions] == ["platform.node() == 'n29'"]
-
-
-@pytest.mark.parametrize(("variable", "is_certain"), [("LD_LIBRARY_PATH", True), ("CUDA_HOME", False)])
-def test_places_that_are_looked_at_for_a_user_alone(variable: str, *, is_certain: bool) -> None:
-    """As dgl looks for its libraries, which are not in its wheel: dmlc/dgl#7247."""
-    code = f"""import os
-places = [os.path.dirname(__file__)]
-if os.environ.get("{variable}"):
-    places.append(os.environ["{variable}"])
-found = [place for place in places if os.path.isfile(os.path.join(place, "libmine.so"))]
-if not found:
-    raise FileNotFoundError("libmine.so")
-"""
-    outcome = outcome_of(code)
-
-    assert isinstance(outcome.raised, Raised) is is_certain
