@@ -142,11 +142,7 @@ def _explore(
     # Each path is a run with some decisions flipped, of those that an earlier run has met. All paths would be two to
     # the power of the decisions, so the queue begins with those that flip a single one: they show everything that
     # depends on one condition alone. Only what such a path newly meets is combined with it. Those of the target come
-    # first: none of them must go unnoticed if there are too many. Of those that mattered only to objects, the last ones
-    # before an error most likely have led to it.
-    decisions = [item for item in decisions if not item.is_passed] + [
-        item for item in reversed(decisions) if item.is_passed
-    ]
+    # first: none of them must go unnoticed if there are too many.
     decisions.sort(key=lambda decision: (decision.spot[-1], decision.why is not Why.TARGET))
     waiting = [{**first.choices, decision.spot: not decision.condition.taken} for decision in decisions]
     # Of the turns of a loop, all are flipped where the first one is; then all but the first, and the first alone.

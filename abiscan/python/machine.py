@@ -98,14 +98,12 @@ class Decision(Struct, kw_only=True):
     """A condition that this run decides one way, and that may hold or not.
 
     :ivar loads: how many loads were tried before it
-    :ivar is_passed: whether it mattered only to objects: see ``note_passed``
     """
 
     spot: Spot
     condition: Condition
     why: Why
     loads: int
-    is_passed: bool = False
 
 
 class Trace(Struct, kw_only=True):
@@ -402,8 +400,7 @@ class PythonMachine:
             is_later = self._first_asked.setdefault(key, about.question()[0]) != about.question()[0]
             key = (*key[:-1], is_later)
             condition = Condition(text=text, at=PythonLine(file=key[0], line=spot[0]), taken=taken)
-            loads = len(self.trace.attempts)
-            decision = Decision(spot=key, condition=condition, why=about.why, loads=loads, is_passed=True)
+            decision = Decision(spot=key, condition=condition, why=about.why, loads=len(self.trace.attempts))
             self.passed.setdefault(key, decision)
 
     def scope(self) -> Scope:

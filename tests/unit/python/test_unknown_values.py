@@ -467,11 +467,3 @@ def test_the_class_of_the_version_of_torch_goes_by_its_name() -> None:
     raised = outcome_of("raise ImportError(type(torch.__version__).__name__)").raised
     assert isinstance(raised, Raised)
     assert raised.message == "TorchVersion"  # torch/torch_version.py
-
-
-def test_of_many_conditions_the_last_ones_before_an_error_are_tried() -> None:
-    names = [f"n{number}" for number in range(30)]
-    body = "".join(f"if platform.node() == {name!r}: found[{name!r}] = 1\n" for name in names)
-    outcome = outcome_of(f"found = {{}}\n{body}found['n29']\n")
-    assert outcome.raised is Answer.UNKNOWN
-    assert [condition.text for condition in outcome.conditions] == ["platform.node() == 'n29'"]
