@@ -133,8 +133,7 @@ def _explore(
     more: bool,
     until: Callable[[list[Run]], bool] = lambda _runs: False,
 ) -> tuple[list[Run], bool]:
-    """Return runs that take some decisions the other way, and whether they are all that there are: not if the turns of
-    a loop decide about several things.
+    """Return runs that take some decisions the other way, and whether they are all that there are.
 
     :param more: whether packages that are not required may make a difference
     :param until: tells of the runs so far whether they are enough
@@ -143,14 +142,8 @@ def _explore(
     # the power of the decisions, so the queue begins with those that flip a single one: they show everything that
     # depends on one condition alone. Only what such a path newly meets is combined with it. Those of the target come
     # first: none of them must go unnoticed if there are too many.
-    decisions.sort(key=lambda decision: (decision.spot[-1], decision.why is not Why.TARGET))
+    decisions.sort(key=lambda decision: decision.why is not Why.TARGET)
     waiting = [{**first.choices, decision.spot: not decision.condition.taken} for decision in decisions]
-    # Of the turns of a loop, all are flipped where the first one is; then all but the first, and the first alone.
-    turns = [decision for decision in decisions if decision.spot[-1]]
-    waiting += [
-        {**first.choices, (*later.spot[:-1], False): not later.condition.taken, later.spot: later.condition.taken}
-        for later in turns
-    ]
     runs_made, seen = [first], [dict[Spot, bool]()]
     while waiting and len(runs_made) < MOST_RUNS and not until(runs_made):
         choices = waiting.pop(0)
@@ -163,7 +156,7 @@ def _explore(
         waiting.extend({**choices, spot: not run.trace.decisions[spot].condition.taken} for spot in new)
     if more and first.trace.optional:
         runs_made.append(runs.run(module, first.choices, with_optional=True))
-    return runs_made, not waiting and not any(spot[-1] for run in runs_made for spot in run.trace.decisions)
+    return runs_made, not waiting
 
 
 def _end_alike(runs: list[Run]) -> bool:
@@ -232,11 +225,9 @@ def _usual_end(runs: list[Run]) -> UsualEnd | None:
 def _deciding_runs(runs: list[Run]) -> list[Decision]:
     """Return the decisions whose other way ends differently."""
     first, *remaining = runs
-    # The turns of a loop ask for one condition.
-    decisions: dict[tuple[object, ...], Decision] = {}
+    decisions: dict[Spot, Decision] = {}
     for run in remaining:
         if run.outcome() != first.outcome():
             spots = [spot for spot in run.choices if spot not in first.choices and spot in run.trace.decisions]
-            for spot in spots:
-                decisions.setdefault(spot[:-1], first.trace.decisions.get(spot, run.trace.decisions[spot]))
-    return list(decisions.values())
+            decisions.update((spot, run.trace.decisions[spot]) for spot in spots)
+    return [first.trace.decisions.get(spot, run) for spot, run in decisions.items()]

@@ -35,10 +35,8 @@ _MOST_MESSAGES = 100
 STEPS_WITH_LARGE_BODIES = 300_000
 """For how long large bodies are run that seem to do nothing which matters."""
 
-Spot = tuple[str | None, int, int, bool]
-"""A place in a source where something is decided: file, line, column, and whether the code has decided about something
-else there before, as the later turns of a loop do.
-"""
+Spot = tuple[str | None, int, int]
+"""A place in a source where something is decided: file, line, column."""
 
 
 class Exhausted(Exception):  # noqa: N818 - it ends a run, it is no error
@@ -224,12 +222,6 @@ class PythonMachine:
         """What has last ended a branch whose condition is noted for that."""
         self._taken: dict[object, bool] = {}
         """What was decided, by what it depends on."""
-        self._first_asked: dict[Spot, object] = {}
-        """What each place has decided about first."""
-        self.passed: dict[Spot, Decision] = {}
-        """Conditions that were taken one way for all runs: see ``note_passed``."""
-        self._changing: dict[ast.If, bool] = {}
-        """Whether branches may change objects."""
         self.calls = CallRecord()
         self.outward = 0
         """How often the code has done more than compute from plain values and the files of the package: see
@@ -341,7 +333,7 @@ class PythonMachine:
         # here and none there.
         taken = None if about is None else self.taken(about)
         if taken is None:
-            taken = self._decide_now(text, why, spot, about, default=default)
+            taken = self._decide_now(text, why, spot, default=default)
             if about is not None and not self.is_speculative:
                 self.take(about, taken=taken)
         return taken
@@ -370,38 +362,22 @@ class PythonMachine:
         self.modules.update(modules)
         self.forget_names()
         self._taken.clear()
-        self._first_asked.clear()
         self.choices = choices
 
-    def _decide_now(self, text: str, why: Why, spot: tuple[int, int], about: NotKnown | None, *, default: bool) -> bool:
+    def _decide_now(self, text: str, why: Why, spot: tuple[int, int], *, default: bool) -> bool:
         # Code that may not run at all is not worth runs of its own.
         if self.is_speculative:
             return default
         place = self.place()
         # By the place, since ``choices`` come from an earlier run, whose values were other objects.
-        key = (place.file, *spot, False)
+        key = (place.file, *spot)
         taken = self.choices.get(key, default)
-        # The later turns of a loop are all decided alike: as the first one, if nothing else is chosen.
-        question = None if about is None else about.question()[0]
-        if self._first_asked.setdefault(key, question) != question and about is not None:
-            key = (place.file, *spot, True)
-            taken = self.choices.get(key, taken)
         if key not in self.trace.decisions:
             condition = Condition(text=text, at=PythonLine(file=place.file, line=spot[0]), taken=taken)
             loads = len(self.trace.attempts)
             self.trace.decisions[key] = Decision(spot=key, condition=condition, why=why, loads=loads)
             _log.debug("%s: takes %s to be %s, which depends on what is %s", condition.at, text, taken, why.value)
         return taken
-
-    def note_passed(self, text: str, about: NotKnown, spot: tuple[int, int], *, taken: bool) -> None:
-        """Note a condition that mattered only to objects: where the import ends in an exception, it may be why."""
-        if not self.is_speculative:
-            key = (self.place().file, *spot, False)
-            is_later = self._first_asked.setdefault(key, about.question()[0]) != about.question()[0]
-            key = (*key[:-1], is_later)
-            condition = Condition(text=text, at=PythonLine(file=key[0], line=spot[0]), taken=taken)
-            decision = Decision(spot=key, condition=condition, why=about.why, loads=len(self.trace.attempts))
-            self.passed.setdefault(key, decision)
 
     def scope(self) -> Scope:
         """Return the scope of the innermost function or module of the package."""

@@ -254,9 +254,6 @@ def _import_once(machine: PythonInterpreter, module: str, choices: Mapping[Spot,
         raised = Answer.UNKNOWN
     if machine.trace.is_doubtful or (raised is None and machine.trace.may_end_earlier):
         raised = Answer.UNKNOWN
-    if isinstance(raised, Raised):
-        for spot, decision in machine.passed.items():
-            machine.trace.decisions.setdefault(spot, decision)
     _log.debug("the import of %s: %s", module, in_words(raised))
     return Run(raised=raised, trace=machine.trace, choices=choices, optional=machine.with_optional)
 

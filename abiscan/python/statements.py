@@ -53,10 +53,6 @@ class Way(NamedTuple):
     forgotten: NotKnown | None = None
 
 
-_CHANGING: Final = frozenset({
-    "add", "append", "appendleft", "clear", "discard", "extend", "insert", "pop", "remove", "setdefault", "update",
-})  # fmt: skip
-"""Methods that change lists, dictionaries and sets."""
 _WAYS: Final = (Way(taken=False), Way(taken=True))
 
 
@@ -188,22 +184,8 @@ class Statements(Handling):
             self.note_way(node, way, end)
             raise
         if way.forgotten is not None and signal is None:
-            self.forget_branches(node, way.forgotten, scope, taken=way.taken)
+            self.forget_bindings([*node.body, *node.orelse], scope, way.forgotten)
         return signal
-
-    def forget_branches(self, node: ast.If, unknown: NotKnown, scope: Scope, *, taken: bool) -> None:
-        """Forget what either branch binds: which of them ran is not known."""
-        self.forget_bindings([*node.body, *node.orelse], scope, unknown)
-        if self._changes_objects(node):
-            self.note_passed(self.source_of(node.test), unknown, (node.lineno, node.col_offset), taken=taken)
-
-    def _changes_objects(self, node: ast.If) -> bool:
-        """Whether a branch may change an object that stays: which of them ran, what it is asked for later shows."""
-        if node not in self._changing:
-            self._changing[node] = any(
-                _may_change(part) for statement in (*node.body, *node.orelse) for part in walk(statement)
-            )
-        return self._changing[node]
 
     def note_way(self, node: ast.If, way: Way, end: Thrown | ProcessEnded) -> None:
         """Note that the import ends in a branch that did not seem to matter: the condition decides whether it does."""
@@ -244,8 +226,7 @@ class Statements(Handling):
         # A decision is worth a run of its own: the other way may raise, load or register, or leave out what does. So is
         # what an earlier run has seen to end the import.
         spot = (node.lineno, node.col_offset)
-        places = ((self.place().file, *spot, is_later) for is_later in (False, True)) if self.choices else ()
-        has_ended = any(place in self.choices for place in places)
+        has_ended = bool(self.choices) and (self.place().file, *spot) in self.choices
         matters = has_ended or self.acts(node) or self._leaves_what_acts(node)
         if any(raises) or unknown.why is Why.TARGET or matters:
             text = self.source_of(node.test)
@@ -692,7 +673,7 @@ def _compile_if(compiler: Compiler, node: ast.If) -> Code:
             machine.note_way(node, way, end)
             raise
         if way.forgotten is not None and signal is None:
-            machine.forget_branches(node, way.forgotten, scope, taken=way.taken)
+            machine.forget_bindings([*node.body, *node.orelse], scope, way.forgotten)
         return signal
 
     return run
@@ -932,10 +913,3 @@ STATEMENTS.update({
 })  # fmt: skip
 OTHERS[ast.stmt] = lambda node: lambda machine, _scope: machine.not_followed(node)
 """A statement of another kind is a gap."""
-
-
-def _may_change(part: ast.AST) -> bool:
-    """Whether a part of a statement changes a list, a dictionary, a set, or an attribute."""
-    if isinstance(part, (ast.Attribute, ast.Subscript)):
-        return not isinstance(part.ctx, ast.Load)
-    return isinstance(part, ast.Call) and isinstance(part.func, ast.Attribute) and part.func.attr in _CHANGING

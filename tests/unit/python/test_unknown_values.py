@@ -404,27 +404,6 @@ assert isinstance(run, Kernel)
     assert outcome.raised is None
 
 
-FOUND = "import platform\nfound = []\nfor n in 'abc':\n  if platform.node().startswith(n): found.append(n)\n"
-
-
-@pytest.mark.parametrize(
-    ("body", "is_certain"),
-    [
-        # As Triton looks for its active backends: with all, and with none, it raises.
-        ("found = [n for n in 'abc' if platform.node().startswith(n)]\nif len(found) != 1: raise ValueError", False),
-        (f"{FOUND}if len(found) != 1: raise ValueError", False),
-        (f"{FOUND}if len(found) not in (1, 2): raise ValueError", False),
-        (f"{FOUND}if found != found[:1]: raise KeyError\nraise ValueError", False),
-        (f"{FOUND}raise ValueError", True),
-    ],
-)
-def test_turns_of_a_loop_that_decide_about_several_things(body: str, *, is_certain: bool) -> None:
-    """Python raises for some sets of answers, and for others not, or something else."""
-    outcome = outcome_of(f"import platform\n{body}")
-
-    assert isinstance(outcome.raised, Raised) is is_certain
-
-
 PAIRS = """
 kinds = [Kind, *(type(f"K{number}", (Kind,), {}) for number in range(9))]
 pairs = [(first, second) for first in kinds for second in kinds]
