@@ -171,8 +171,9 @@ def _of_instance(machine: PythonMachine, value: Instance, name: str) -> object:
 def method_of(value: Instance, name: str) -> PythonFunction | None:
     """Return the function that an object gives as its method; None if it may give anything else by that name."""
     member = None if name in value.attributes else value.cls.find(name)
-    is_method = type(member) is PythonFunction and value.cls.find("__getattribute__") is None
-    return member if is_method else None  # type: ignore[return-value]
+    if type(member) is PythonFunction and value.cls.find("__getattribute__") is None:
+        return member
+    return None
 
 
 def found_in(machine: PythonMachine, value: Instance, name: str) -> object:

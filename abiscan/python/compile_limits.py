@@ -14,7 +14,7 @@ from msgspec import Struct
 from abiscan.inputs.version import MinorVersion
 from abiscan.python.library import PythonCode
 from abiscan.python.model import PythonLine, World
-from abiscan.python.nodes import child_nodes
+from abiscan.python.nodes import TryStar, child_nodes
 from abiscan.python.sources import is_for_users
 from abiscan.python.torch_texts import release_of
 from abiscan.regex import regex
@@ -41,16 +41,7 @@ _LIMITS: Final = (
 """From torch/__init__.py, which 2.0 leaves to torch/_dynamo: that says it of the function that is compiled."""
 _CALLED: Final = regex(rb"\btorch\.compile\b")
 _IMPORTS_TORCH: Final = regex(rb"(?m)^import torch\b")
-_GUARDING: Final = (
-    ast.If,
-    ast.IfExp,
-    ast.Try,
-    ast.While,
-    ast.Match,
-    ast.With,
-    ast.BoolOp,
-    getattr(ast, "TryStar", ast.Try),
-)
+_GUARDING: Final = (ast.If, ast.IfExp, ast.Try, TryStar, ast.While, ast.Match, ast.With, ast.BoolOp)
 """What may decide whether the rest of a function is run, or whether its failure is noticed."""
 
 
@@ -81,11 +72,13 @@ def refused_text(world: World) -> str | None:
 def compile_needs(code: PythonCode, world: World) -> Iterator[CompileNeed]:
     """Yield the first call of ``torch.compile`` that no condition guards."""
     limit = limit_of(world)
-    for file in filter(is_for_users, code.sources if limit else ()):
+    if limit is None:
+        return
+    for file in filter(is_for_users, code.sources):
         source = code.source(file)
         tree = code.tree(file) if _CALLED.search(source) and _IMPORTS_TORCH.search(source) else None
-        lines = list(_calls(tree)) if tree else ()
-        if limit is not None and lines:
+        lines = list(_calls(tree)) if tree else []
+        if lines:
             line = PythonLine(file=file, line=min(lines))
             yield CompileNeed(limit=limit, line=line, is_refused=refused_text(world) is not None)
             return

@@ -14,10 +14,7 @@ from typing import Final
 
 from msgspec.structs import replace
 
-from abiscan.python.changed_defaults import (
-    BY_FUNCTION,
-    may_need_default,
-)
+from abiscan.python.changed_defaults import BY_FUNCTION, may_need_default
 from abiscan.python.guarded_callers import MOST_PARSED, Callers, Guard, size_of
 from abiscan.python.library import PythonCode
 from abiscan.python.mentions import (

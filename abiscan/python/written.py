@@ -51,8 +51,9 @@ class _Texts(ast.NodeTransformer):
 
 def _in_digits(side: ast.expr) -> ast.expr:
     """Return a number as PY_VERSION_HEX is written: 0x030b04f0 is Python 3.11.4."""
-    is_number = isinstance(side, ast.Constant) and type(side.value) is int
-    return ast.Name(f"0x{side.value:08x}", ast.Load()) if is_number else side  # type: ignore[attr-defined]
+    if isinstance(side, ast.Constant) and type(side.value) is int:
+        return ast.Name(f"0x{side.value:08x}", ast.Load())
+    return side
 
 
 def _quote(prefix: str, text: str) -> str:

@@ -66,8 +66,8 @@ def test_machine_code_names_its_toolkit(abi_version: int, version: int, toolkit:
     code = ident + struct.pack("<HHI", 2, 190, version) + bytes(40)
     assert len(code) == 64  # the size of an ELF header
     data = container(entry(2, 80, 0x11, code, isa=(1, 7)))
-    read = lambda offset, size: data[offset : offset + size]  # noqa: E731
-    assert reader._find_toolkit(read, list(parsed(data))) == toolkit
+    found = reader._find_toolkit(lambda offset, size: data[offset : offset + size], list(parsed(data)))
+    assert found == toolkit
 
 
 def test_relocatable_code_is_not_what_a_gpu_runs() -> None:
