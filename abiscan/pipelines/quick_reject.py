@@ -254,6 +254,7 @@ class _World(Struct, kw_only=True):
     cxx11_abi: bool | Answer = Answer.UNKNOWN
     torch_names: TorchNames | None = None
     cpu: Cpu | None = None
+    gpus: tuple[tuple[int, int], ...] = ()
     others_load: bool = True
 
     @property

@@ -213,12 +213,15 @@ def _summarise(module: str, runs: list[Run]) -> ImportOutcome:
 
 def _usual_end(runs: list[Run]) -> UsualEnd | None:
     """Return what most runs end in; None if they all end alike, or if most of them succeed."""
-    # Users tell errors by their words, not by the line that raises them.
+    # Users tell errors by their words, not by the line that raises them. Of two ends with as many ways each, the error
+    # is the one to know.
+    by_error_first = sorted(runs, key=lambda run: not isinstance(run.raised, Raised))
     ends = [
-        (run.raised.exception, run.raised.message) if isinstance(run.raised, Raised) else run.raised for run in runs
+        (run.raised.exception, run.raised.message) if isinstance(run.raised, Raised) else run.raised
+        for run in by_error_first
     ]
     (end, ways), *others = Counter(ends).most_common()
-    raised = runs[ends.index(end)].raised
+    raised = by_error_first[ends.index(end)].raised
     return UsualEnd(raised=raised, ways=ways, of=len(runs)) if others and isinstance(raised, Raised) else None
 
 
@@ -229,5 +232,15 @@ def _deciding_runs(runs: list[Run]) -> list[Decision]:
     for run in remaining:
         if run.outcome() != first.outcome():
             spots = [spot for spot in run.choices if spot not in first.choices and spot in run.trace.decisions]
-            decisions.update((spot, run.trace.decisions[spot]) for spot in spots)
-    return [first.trace.decisions.get(spot, run) for spot, run in decisions.items()]
+            for spot in spots:
+                decision = first.trace.decisions.get(spot, run.trace.decisions[spot])
+                decisions.setdefault(spot, _with_error(decision, first, run) if len(spots) == 1 else decision)
+    return list(decisions.values())
+
+
+def _with_error(decision: Decision, first: Run, other: Run) -> Decision:
+    """Return a decision with the error that one of its ways ends in: the first run takes the one, another the other."""
+    for run, value in ((other, not decision.condition.taken), (first, decision.condition.taken)):
+        if isinstance(run.raised, Raised) and run.raised.exception != PROCESS_ENDS:
+            return replace(decision, condition=replace(decision.condition, error=run.raised, fails_if=value))
+    return decision

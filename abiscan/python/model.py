@@ -13,6 +13,7 @@ from msgspec import Struct, field
 
 from abiscan.cpu.processors import Cpu
 from abiscan.python.torch_names import TorchNames
+from abiscan.words import first_line
 
 
 class PythonLine(Struct, frozen=True, order=True, kw_only=True):
@@ -101,6 +102,11 @@ class World(Protocol):
     @property
     def cuda(self) -> str | Answer | None:
         """``torch.version.cuda``, None for a CPU build."""
+        ...
+
+    @property
+    def gpus(self) -> tuple[tuple[int, int], ...]:
+        """The compute capabilities of the GPUs of NVIDIA that it uses, such as ``(9, 0)``; empty if none is known."""
         ...
 
     @property
@@ -238,11 +244,23 @@ class Condition(Struct, frozen=True, kw_only=True):
 
     :ivar text: the condition, as the code has it
     :ivar taken: whether it was assumed to be true
+    :ivar error: what the import ends in for one of its values, if it is known to succeed or to end otherwise for the
+        other one; None if nothing is known of that
+    :ivar fails_if: for which value
     """
 
     text: str
     at: PythonLine
     taken: bool
+    error: Raised | None = None
+    fails_if: bool = True
+
+    def __str__(self) -> str:
+        shown = f"{self.text} ({self.at})"
+        if self.error is None:
+            return shown
+        notice = f": {first_line(self.error.message)}" if self.error.message else ""
+        return f"{shown}; if {'so' if self.fails_if else 'not'}, {self.error.exception}{notice}"
 
 
 class Need(Struct, frozen=True, kw_only=True):

@@ -36,7 +36,8 @@ class CompiledCodeLoads:
         self.torch_version, self.cuda, self.cxx11_abi = world.torch_version, world.cuda, world.cxx11_abi
         self.python = world.python
         self.oldest_python, self.newest_python = world.oldest_python, world.newest_python
-        self.machine, self.cpu, self.torch_names = world.machine, world.cpu, world.torch_names
+        self.machine, self.cpu, self.gpus = world.machine, world.cpu, world.gpus
+        self.torch_names = world.torch_names
 
     def load(self, path: str | None, loader: LoadedBy) -> Raised | None:
         """Load a library; see ``World.load``."""

@@ -147,6 +147,10 @@ class _Quoting:
         return self._world.cuda
 
     @property
+    def gpus(self) -> tuple[tuple[int, int], ...]:
+        return self._world.gpus
+
+    @property
     def cpu(self) -> Cpu | None:
         return self._world.cpu
 
@@ -229,6 +233,11 @@ class AskedWorld:
     def cuda(self) -> str | Answer | None:
         """``torch.version.cuda``."""
         return self._ask_once("cuda", lambda world: world.cuda)  # type: ignore[return-value]
+
+    @property
+    def gpus(self) -> tuple[tuple[int, int], ...]:
+        """The compute capabilities of the GPUs that it uses."""
+        return self._ask_once("gpus", lambda world: world.gpus)  # type: ignore[return-value]
 
     @property
     def python(self) -> tuple[int, int] | Answer:

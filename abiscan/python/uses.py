@@ -45,7 +45,7 @@ class _OtherTorchWorld:
         self.oldest_python, self.newest_python = world.oldest_python, world.newest_python
         self.cxx11_abi: bool | Answer = Answer.UNKNOWN
         self.torch_names: TorchNames | None = None
-        self.cpu = world.cpu
+        self.cpu, self.gpus = world.cpu, world.gpus
 
     def load(self, path: str | None, loader: LoadedBy) -> Raised | Answer | None:
         """Answer a question that nobody asks: see ``AllLoadWorld``."""

@@ -22,6 +22,7 @@ from abiscan.extension.examined import ExaminedExtension, ExaminedTarget, is_own
 from abiscan.findings import Effect, Finding, Rule
 from abiscan.gaps import Gap
 from abiscan.gpu.devices import Hardware
+from abiscan.gpu.drivers import driver_for_runtime
 from abiscan.inputs import observed_fs, system
 from abiscan.inputs.files import Files
 from abiscan.inputs.kinds import TargetKind
@@ -322,6 +323,16 @@ class Checker:
         """The processors that loads are compared with: this one, if the user names none and the torch is here."""
         native = native_cpu() if self.torch.here and not self._hardware.cpus else None
         return self._hardware.cpus or ((native,) if native else ())
+
+    def gpus_with(self, cuda: str) -> tuple[tuple[int, int], ...]:
+        """Return the compute capabilities of the GPUs of NVIDIA that a torch for that CUDA finds on its machine.
+
+        Empty if their driver is too old for it: that is said on its own.
+        """
+        driver, first = self._hardware.driver, driver_for_runtime(int(cuda.partition(".")[0]))
+        if driver is not None and first is not None and driver < first:
+            return ()
+        return tuple(divmod(gpu.capability, 10) for gpu in self._hardware.gpus if gpu.gfx is None)
 
     @property
     def cpu(self) -> Cpu | None:

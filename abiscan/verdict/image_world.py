@@ -63,6 +63,7 @@ class ImageWorld:
         self.build = self._torch.build
         self.release_number = number_of(self.build) if self.build else None
         self.cpu: Cpu | None = None
+        self.gpus: tuple[tuple[int, int], ...] = ()
         self.torch_version: str | Answer = self.build or Answer.UNKNOWN
         self.cuda = _find_cuda(self._torch, self._system)
         self.cxx11_abi: bool | Answer = Answer.UNKNOWN

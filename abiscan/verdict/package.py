@@ -296,8 +296,7 @@ def _is_unknown(module: ModuleResult) -> bool:
 def _undecided(facts: PackageFacts) -> tuple[str, ...]:
     """Return the conditions in the code that decide how an import ends, and that nothing is known of."""
     outcomes = [item for item in (facts.outcome, *facts.others) if item]
-    conditions = dict.fromkeys(condition for outcome in outcomes for condition in outcome.conditions)
-    return tuple(f"{condition.text} ({condition.at})" for condition in conditions)
+    return tuple(dict.fromkeys(str(condition) for outcome in outcomes for condition in outcome.conditions))
 
 
 def _import_gaps(facts: PackageFacts) -> tuple[str, ...]:

@@ -97,6 +97,7 @@ class PackageWorld:
         self.oldest_python, self.newest_python = possible_pythons(self.python, target.target, self.release_number)
         self.machine = setting.release.machine.value
         self.cpu = checker.cpu
+        self.gpus = checker.gpus_with(self.cuda) if isinstance(self.cuda, str) else ()
         self._linux_torch = checker.torch.for_linux()
         self._files, self._package = checker.files, package
         self.attempts: dict[str, LoadAttempt] = {}

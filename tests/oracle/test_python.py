@@ -66,6 +66,7 @@ class RecordedWorld:
         self.machine = "x86_64"
         self.cxx11_abi: bool | Answer = True
         self.cpu: Cpu | None = None
+        self.gpus: tuple[tuple[int, int], ...] = ()
         self.torch_names: TorchNames | None = None
         self._errors = {load["path"]: load.get("error") for load in record["loads"]}
         self._operators = {name for name in record["operators"] if name not in record["registered"]}

@@ -15,7 +15,7 @@ from abiscan.python.machine import PythonMachine
 from abiscan.python.model import LoadedBy
 from abiscan.python.modelled import Modelled, Native
 from abiscan.python.models import processor, torch_builds
-from abiscan.python.models.namespace import Args, Kwargs, has_cuda, has_version, take_argument
+from abiscan.python.models.namespace import Args, Kwargs, Namespace, has_cuda, has_version, take_argument
 from abiscan.python.models.torch_module import TorchModule, loads_backends
 from abiscan.python.operators import error_of_target, operator_exists, operator_value
 from abiscan.python.systems import MACOS
@@ -118,13 +118,26 @@ def _make_cuda(_machine: PythonMachine) -> object:
     """Return ``torch.cuda``. A build for CPUs has no GPU, any other may have one."""
     names = torch_builds.names_of("torch.cuda")
     for name in ("get_device_capability", "get_device_properties", "get_device_name", "current_device"):
-        names[name] = _of_gpu(NotKnown(f"torch.cuda.{name}()", Why.ENVIRONMENT))
+        names[name] = _of_gpu(name)
     return TorchModule("torch.cuda", names, of_target=torch_builds.of_target("torch.cuda"))
 
 
-def _of_gpu(answer: NotKnown) -> Native:
-    """Return a function of ``torch.cuda`` that asks the GPU."""
-    return Native(answer.name, lambda _machine, _args, _kwargs: answer)
+def _of_gpu(function: str) -> Native:
+    """Return a function of ``torch.cuda`` that asks the GPU: its compute capability may be known, the rest is not."""
+    name = f"torch.cuda.{function}()"
+
+    def answer(machine: PythonMachine, _args: Args, _kwargs: Kwargs) -> object:
+        capability = torch_builds.capability(machine) if function in _TELL_CAPABILITY else None
+        if capability is None:
+            return NotKnown(name, Why.ENVIRONMENT)
+        if function == "get_device_capability":
+            return capability
+        return Namespace(name, {"major": capability[0], "minor": capability[1]})
+
+    return Native(name, answer)
+
+
+_TELL_CAPABILITY: Final = frozenset({"get_device_capability", "get_device_properties"})
 
 
 # What needs MPS raises without it (FAIL_MPSHOOKS_FUNC in aten/src/ATen/detail/MPSHooksInterface.h): code goes by that.

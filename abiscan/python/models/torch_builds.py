@@ -39,10 +39,11 @@ _ON_CPU_BUILDS: Final[Mapping[str, Mapping[str, object]]] = {
     "torch.backends.cudnn": {"version()": None},
     "torch.distributed": {"is_nccl_available()": False},
 }
-# The values on any build for CPUs or CUDA if no GPU can be used.
+# The values on any build for CPUs or CUDA if no GPU can be used, and on one for CUDA with a GPU that the user named.
 _WITHOUT_GPU: Final[Mapping[str, Mapping[str, object]]] = {
     "torch.cuda": {"is_available()": False, "device_count()": 0, "get_arch_list()": []},
 }
+_WITH_GPU: Final[Mapping[str, Mapping[str, object]]] = {"torch.cuda": {"is_available()": True}}
 
 
 def names_of(module: str) -> dict[str, object]:
@@ -64,7 +65,10 @@ def _answers_of(module: str) -> dict[str, Callable[[PythonMachine], object]]:
         **{name: functools.partial(_given_value, value) for name, value in _FIXED.get(module, {}).items()},
         **{name: functools.partial(_for_cuda, f"{module}.{name}") for name in decided},
         **{name: functools.partial(_on_cpu, f"{module}.{name}", value) for name, value in on_cpu.items()},
-        **{name: functools.partial(_without_gpu, f"{module}.{name}", value) for name, value in without_gpu.items()},
+        **{
+            name: functools.partial(_by_gpu, f"{module}.{name}", value, _WITH_GPU[module].get(name))
+            for name, value in without_gpu.items()
+        },
     }
 
 
@@ -88,11 +92,19 @@ def _on_cpu(name: str, value: object, machine: PythonMachine) -> object:
     return value if _is_for_cpus(machine) else NotKnown(name, Why.ENVIRONMENT)
 
 
-def _without_gpu(name: str, value: object, machine: PythonMachine) -> object:
-    has_none = _is_for_cpus(machine)
-    if has_none is None or not (has_none or machine.library.surroundings.lacks_nvidia_driver):
+def _by_gpu(name: str, without: object, with_one: object, machine: PythonMachine) -> object:
+    for_cpus = _is_for_cpus(machine)
+    if for_cpus is False and machine.world.gpus:
+        return NotKnown(name, Why.ENVIRONMENT) if with_one is None else with_one
+    if for_cpus is None or not (for_cpus or machine.library.surroundings.lacks_nvidia_driver):
         return NotKnown(name, Why.ENVIRONMENT)
-    return list(value) if isinstance(value, list) else value
+    return list(without) if isinstance(without, list) else without
+
+
+def capability(machine: PythonMachine) -> tuple[int, int] | None:
+    """Return the compute capability of the GPUs of NVIDIA that torch uses; None if it is not known, or they differ."""
+    capabilities = set(machine.world.gpus) if _is_for_cpus(machine) is False else set()
+    return capabilities.pop() if len(capabilities) == 1 else None
 
 
 def _make_function(module: str, name: str) -> Native:

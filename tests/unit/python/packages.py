@@ -70,6 +70,7 @@ class FakeWorld:
     machine: str = "x86_64"
     torch_names: TorchNames | None = None
     cpu: Cpu | None = None
+    gpus: tuple[tuple[int, int], ...] = ()
     error: Callable[[str], str | Answer | None] = _loads
     operators: frozenset[str] = field(default_factory=frozenset)
     results: Mapping[str, int | bool | str | NoResult | None] = field(default_factory=dict)

@@ -295,6 +295,32 @@ def test_without_a_driver_cuda_has_no_gpu(
         assert outcome.raised is Answer.UNKNOWN
 
 
+@pytest.mark.parametrize(
+    ("cuda", "gpus", "raised"),
+    [
+        ("12.1", ((9, 0),), "9.0 9"),
+        ("12.1", ((7, 5), (7, 5)), "7.5 7"),
+        ("12.1", ((7, 0),), None),
+        ("12.1", ((9, 0), (7, 0)), Answer.UNKNOWN),
+        ("12.1", (), Answer.UNKNOWN),
+        (None, ((9, 0),), None),
+        (Answer.UNKNOWN, ((9, 0),), Answer.UNKNOWN),
+    ],
+)
+def test_a_gpu_that_is_named_tells_its_compute_capability(
+    cuda: str | Answer | None, gpus: tuple[tuple[int, int], ...], raised: str | Answer | None
+) -> None:
+    """As in torch/cuda/__init__.py: a build for CPUs finds no GPU, whichever there is."""
+    code = (
+        "import torch\nif torch.cuda.is_available() and torch.cuda.get_device_capability(0) >= (7, 5):\n"
+        "    major, minor = torch.cuda.get_device_capability()\n"
+        "    raise ImportError(f'{major}.{minor} {torch.cuda.get_device_properties(0).major}')\n"
+    )
+    (outcome,) = reading_of({"pkg/__init__.py": code}, FakeWorld(cuda=cuda, gpus=gpus)).imports
+    message = outcome.raised.message if isinstance(outcome.raised, Raised) else outcome.raised
+    assert message == raised
+
+
 @pytest.mark.parametrize("is_final", [True, False])
 @pytest.mark.parametrize("value", ["", "/opt/vendor/lib"])
 def test_the_search_path_of_libraries_is_that_of_this_machine_where_it_is_asked_about(

@@ -120,7 +120,23 @@ def test_any_other_check_of_what_is_not_followed_passes(code: str) -> None:
     assert found.conditions == ()
 
 
-@pytest.mark.parametrize(("doubts", "usual"), [(1, None), (2, (2, 3)), (3, (3, 4))])
+@pytest.mark.parametrize(
+    ("check", "shown"),
+    [
+        (
+            "< 3:\n    raise ImportError('no\\nmore')",
+            "torch.ops.p.unread() < 3 (p/__init__.py:2); if so, ImportError: no",
+        ),
+        ("< 3:\n    pass\nelse:\n    raise OSError", "torch.ops.p.unread() < 3 (p/__init__.py:2); if not, OSError"),
+    ],
+)
+def test_a_check_that_is_not_known_says_what_it_leads_to(check: str, shown: str) -> None:
+    assert [str(condition) for condition in outcome(f"import torch\nif torch.ops.p.unread() {check}\n").conditions] == [
+        shown
+    ]
+
+
+@pytest.mark.parametrize(("doubts", "usual"), [(1, (1, 2)), (2, (2, 3)), (3, (3, 4))])
 def test_what_most_ways_end_in(doubts: int, usual: tuple[int, int] | None) -> None:
     """One way has all checks pass, and each of the others has one of them fail."""
     checks = (f"if torch.ops.p.unread() < {number}:\n    raise ImportError('no')\n" for number in range(doubts))
