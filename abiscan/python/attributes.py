@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Callable
 from pathlib import PurePath
-from typing import Any, Final
+from typing import Any, Final, TypeGuard
 
 from msgspec.structs import replace
 
@@ -248,6 +248,9 @@ def _of_class(machine: PythonMachine, cls: Class, name: str) -> object:
         return machine.bound(meta, cls, cls.metaclass)
     member = machine.settle(cls.find(name, ABSENT))
     if member is not ABSENT:
+        # ``ABC`` stands for its metaclass: a base that is not known goes before it, wherever it is.
+        if cls.is_open() and any(name in base.names for base in cls.ancestry() if _is_abc(base)):
+            return NotKnown(f"{cls.name}.{name}")
         return machine.bound(member, None, cls)
     if meta is not ABSENT:
         return machine.bound(meta, cls, cls.metaclass)
@@ -279,6 +282,10 @@ def _of_class(machine: PythonMachine, cls: Class, name: str) -> object:
     if cls.is_open() or name.startswith("__") or machine.is_speculative or cls.metaclass is not None:
         return NotKnown(f"{cls.name}.{name}")
     raise thrown(AttributeError, f"type object '{cls.name}' has no attribute '{name}'")
+
+
+def _is_abc(base: object) -> TypeGuard[Class]:
+    return isinstance(base, Class) and (base.module, base.name) == ("abc", "ABC")
 
 
 def bind(machine: PythonMachine, member: object, receiver: object, cls: Class | None) -> object:

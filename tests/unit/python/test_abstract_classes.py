@@ -122,3 +122,10 @@ def test_a_class_that_was_changed_may_still_count_as_abstract(change: str) -> No
     for tail in (use, use.replace("if not", "if")):
         (outcome,) = reading_of({"p/__init__.py": code + tail}).imports
         assert outcome.raised is None
+
+
+def test_a_base_that_is_not_known_may_register_in_its_own_way() -> None:
+    """``register`` belongs to the metaclass of ``ABC``: any base goes before it (type_getattro)."""
+    code = "from abc import ABC\nfrom other import Mixin\nclass Kind(ABC, Mixin):\n    pass\n"
+    code += "@Kind.register('name')\nclass One(Kind):\n    pass\n"
+    assert reading_of({"p/__init__.py": code}).imports[0].raised is None
