@@ -16,6 +16,7 @@ from typing import Final
 from msgspec import Struct
 
 from abiscan.python.library import PythonCode
+from abiscan.python.mentions import LaterUse
 from abiscan.python.model import Answer, PythonLine, World
 from abiscan.python.nodes import TryStar, child_nodes, walk
 from abiscan.python.sources import is_for_users
@@ -56,11 +57,14 @@ class NumpyNeed(Struct, frozen=True, kw_only=True):
 
     :ivar below: the first minor version with which it fails
     :ivar name: what that lacks, ``numpy.float_``; None for the arrays that torch makes and takes
+    :ivar lines: where modules use it as they are imported; for arrays, where one is
+    :ivar calls: where functions do
     """
 
     below: str
     name: str | None
-    lines: tuple[PythonLine, ...]
+    lines: tuple[PythonLine, ...] = ()
+    calls: tuple[LaterUse, ...] = ()
 
 
 def numpy_needs(code: PythonCode, world: World) -> Iterator[NumpyNeed]:
@@ -81,17 +85,37 @@ def numpy_needs(code: PythonCode, world: World) -> Iterator[NumpyNeed]:
 def _names_that_went(code: PythonCode, allowed: Mapping[str, TorchNames]) -> Iterator[NumpyNeed]:
     oldest, *_, newest = allowed.values()
     lines: dict[str, dict[PythonLine, None]] = {}
+    calls: dict[str, dict[LaterUse, None]] = {}
     for file in filter(is_for_users, code.sources):
         uses = code.companion_uses(file, _NUMPY)
         went = {use for use in uses if newest.first_lacking(use) == use and oldest.first_lacking(use) is None}
         went = {use for use in went if newest.was_there(use) and not _is_asked_for(code, use.rpartition(".")[2])}
         tree = code.tree(file) if went else None
         found = _Uses(tree, went, postponed=code.postpones_annotations(file)) if tree else ()
-        for name, line in sorted(found):
-            lines.setdefault(name, {})[PythonLine(file=file, line=line)] = None
-    for name in sorted(lines):
+        for name, line, how in sorted(found):
+            function = _function_at(tree, line) if tree else ""
+            if function:
+                use = LaterUse(name=name, file=file, line=line, function=function, how=how)
+                calls.setdefault(name, {})[use] = None
+            else:
+                lines.setdefault(name, {})[PythonLine(file=file, line=line)] = None
+    for name in sorted(lines.keys() | calls.keys()):
         below = next(version for version, has in allowed.items() if has.first_lacking(name) is not None)
-        yield NumpyNeed(below=below, name=name, lines=tuple(lines[name]))
+        yield NumpyNeed(below=below, name=name, lines=tuple(lines.get(name, ())), calls=tuple(calls.get(name, ())))
+
+
+def _function_at(tree: ast.Module, line: int) -> str:
+    """Return the function whose body has a line, ``Layer.forward``; empty if none has."""
+    # Decorators and defaults stand before the body, and are evaluated outside.
+    around = [
+        node
+        for node in walk(tree)
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef))
+        if node.body[0].lineno <= line <= (node.end_lineno or line)
+    ]
+    if all(isinstance(node, ast.ClassDef) for node in around):
+        return ""
+    return ".".join(node.name for node in sorted(around, key=lambda node: node.lineno))
 
 
 def _is_asked_for(code: PythonCode, name: str) -> bool:
@@ -102,7 +126,7 @@ def _is_asked_for(code: PythonCode, name: str) -> bool:
 
 
 class _Uses:
-    """The uses of names of numpy in a source that nothing around or before them guards, each with its line.
+    """The uses of names of numpy in a source that nothing around or before them guards, each with its line and how.
 
     :param went: the names, as ``numpy.float_``
     :param postponed: whether annotations are not evaluated
@@ -117,15 +141,15 @@ class _Uses:
         self._aliases = {name for name, of in bound.items() if of == {_NUMPY}}
         """What stands for numpy, and for nothing else."""
 
-    def __iter__(self) -> Iterator[tuple[str, int]]:
+    def __iter__(self) -> Iterator[tuple[str, int, str]]:
         for node in self._unguarded:
             if isinstance(node, ast.Attribute):
                 name = self._name_of(node)
                 if name in self._went and isinstance(node.ctx, ast.Load):
-                    yield name, node.lineno
+                    yield name, node.lineno, "attribute"
             elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
                 taken = (f"{node.module}.{alias.name}" for alias in node.names)
-                yield from ((name, node.lineno) for name in taken if name in self._went)
+                yield from ((name, node.lineno, "from") for name in taken if name in self._went)
 
     def _name_of(self, node: ast.Attribute) -> str:
         names: list[str] = []

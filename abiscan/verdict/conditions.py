@@ -81,12 +81,16 @@ def _dropped_modules(facts: PackageFacts) -> Iterator[VerdictCondition]:
 
 
 def _older_numpy(facts: PackageFacts) -> Iterator[VerdictCondition]:
-    """Yield below which numpy all works, where one that may be there takes something away."""
-    if facts.numpy_needs:
+    """Yield below which numpy modules can be imported, and arrays be made of tensors.
+
+    What a function calls is a finding: see ``package.later_findings``.
+    """
+    needs = [need for need in facts.numpy_needs if need.lines]
+    if needs:
         # All of it works with what works with the first that fails.
-        below = min((need.below for need in facts.numpy_needs), key=Version)
+        below = min((need.below for need in needs), key=Version)
         torch = f"torch {facts.process.release_number}" if facts.process.release_number else "this torch"
-        why = "; ".join(_numpy_words(need, torch) for need in facts.numpy_needs)
+        why = "; ".join(_numpy_words(need, torch) for need in needs)
         yield VerdictCondition(kind=ConditionKind.NUMPY, name=f"numpy<{below.removesuffix('.0')}", why=why)
 
 

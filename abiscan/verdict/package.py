@@ -62,7 +62,7 @@ _OPTIONAL = (HowLoaded.GUARDED, HowLoaded.CONDITIONAL, HowLoaded.ON_DEMAND, HowL
 
 
 def later_findings(
-    find_uses: Callable[[], Iterable[LaterUse]], result: PackageResult, rules: Container[Rule]
+    find_uses: Callable[[], Iterable[LaterUse]], facts: PackageFacts, result: PackageResult, rules: Container[Rule]
 ) -> Iterator[Finding]:
     """Yield what fails later in the package's code for the names that this torch lacks, and the calls that it rejects.
 
@@ -73,7 +73,7 @@ def later_findings(
     if result.verdict is PackageVerdict.IMPORT_FAILS:
         return
     torch = f"torch {result.torch}" if result.torch else "this torch"
-    found = tuple(find_uses())
+    found = (*find_uses(), *(use for need in facts.numpy_needs for use in need.calls))
     if missing_torch_name.RULE in rules:
         doubtful = [use for use in found if use.doubtful and not use.error]
         yield from missing_torch_name.list_doubtful(doubtful, result.name, torch, result.torch)

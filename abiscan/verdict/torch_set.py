@@ -251,7 +251,7 @@ class TorchSet:
         result = package_result(facts, results)
         own: list[Finding] = []
         if with_findings and not LATER_RULES.isdisjoint(self.rules):
-            own += later_findings(package.later_uses, result, self.rules)
+            own += later_findings(package.later_uses, facts, result, self.rules)
             own += other_later_findings(package, result, self.rules)
         if with_findings and platform_tag_wrong.RULE in self.rules:
             own += beyond_tag(facts, self._checkers[name].files)

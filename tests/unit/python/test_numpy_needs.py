@@ -148,3 +148,20 @@ def test_a_package_without_numpy() -> None:
     reader = PackageReader(TextSources(files), ["pack"])
 
     assert not reader.numpy_needs(FakeWorld(torch_names=embedded_names.names("2.2.2")))
+
+
+@pytest.mark.parametrize(
+    ("code", "lines", "calls"),
+    [
+        ("x = np.Inf\ndef f(): return 1", [2], []),
+        ("def f():\n  return np.Inf", [], ["f"]),
+        ("class A:\n  x = np.Inf\n  def f(self):\n    def g():\n      return np.Inf", [3], ["A.f.g"]),
+        ("@g(np.Inf)\ndef f(x=1):\n  if x:\n    return np.Inf\nnp.Inf", [2, 6], ["f"]),
+    ],
+)
+def test_what_a_module_does_is_told_from_what_its_functions_do(code: str, lines: list[int], calls: list[str]) -> None:
+    files = {"pack/__init__.py": f"import numpy as np\n{code}", "pack-1.dist-info/METADATA": METADATA}
+    world = FakeWorld(torch_names=embedded_names.names("2.13.0"))
+    (need,) = PackageReader(TextSources(files), ["pack"]).numpy_needs(world, Surroundings())
+    assert [line.line for line in need.lines] == lines
+    assert [use.function for use in need.calls] == calls
