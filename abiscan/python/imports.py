@@ -108,6 +108,8 @@ class PythonInterpreter(Calls):
             self._take_name(value, module, name)
 
     def _load_module(self, full: str, parent: object) -> object:
+        if self.finders and self._is_found(full, parent):
+            return NotKnown(full)
         # A model stands for a module of torch, of Python or of some other package. The latter must be installed, and
         # one that the package brings itself goes before it.
         top = full.partition(".")[0]
@@ -149,6 +151,12 @@ class PythonInterpreter(Calls):
         ):
             raise _absent_module(full)  # the package brings it for another Python
         return self._installed_module(full)
+
+    def _is_found(self, full: str, parent: object) -> bool:
+        """Whether a finder that the code has put before Python's own may have a module."""
+        from abiscan.python.models import meta_path  # few packages have one
+
+        return meta_path.is_found(self, full, parent)
 
     def _folder_on_path(self, place: object) -> str | None:
         """Return the folder of the package that an entry of ``sys.path`` names; None for another, or an unknown one."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Final
 
@@ -14,7 +14,7 @@ from abiscan.inputs import observed_fs
 from abiscan.python import standard
 from abiscan.python.dynamic_names import absolute_name, may_bind, may_have_others, star_imports
 from abiscan.python.model import Answer, Raised
-from abiscan.python.sources import normalized
+from abiscan.python.sources import entry_points_in, normalized
 from abiscan.python.systems import LINUX, WINDOWS
 from abiscan.python.torch_imports import find_absent
 from abiscan.regex import regex
@@ -118,6 +118,22 @@ class Surroundings(Struct, frozen=True, kw_only=True, dict=True):
             return Answer.UNKNOWN
         result = (version_in(observed_fs.list_names(folder), distribution) for folder in self.folders)
         return next((version for version in result if version is not None), None)
+
+    def have_entry_points(self, group: str, own: Mapping[str, str]) -> bool | Answer:
+        """Answer whether anything else that is installed has entry points of a group.
+
+        :param own: those of the package
+        """
+        if not self.is_final or not self.folders or any(observed_fs.is_file(folder) for folder in self.folders):
+            return Answer.UNKNOWN
+        texts = (
+            observed_fs.read_file(path)
+            for folder in self.folders
+            for name in observed_fs.list_names(folder)
+            if name.endswith((".dist-info", ".egg-info"))
+            if observed_fs.is_file(path := folder / name / "entry_points.txt")
+        )
+        return any(entry_points_in([text], group).items() - own.items() for text in texts)
 
     def module_version(self, module: str) -> str | None:
         """Return ``__version__`` of an installed module: the version of the distribution of its name, where its source

@@ -27,7 +27,17 @@ from abiscan.python.model import (
 from abiscan.python.questions import AskedWorld
 from abiscan.python.systems import strip_folders
 from abiscan.python.unknown_python import without_patch
-from abiscan.python.values import Class, HasAttributes, NotKnown, PythonError, PythonFunction, PythonModule, Scope, Why
+from abiscan.python.values import (
+    Bound,
+    Class,
+    HasAttributes,
+    NotKnown,
+    PythonError,
+    PythonFunction,
+    PythonModule,
+    Scope,
+    Why,
+)
 
 _log = logging.getLogger("abiscan.python")
 _MOST_MESSAGES = 100
@@ -183,6 +193,12 @@ class PythonMachine:
         """The exceptions that are being handled, innermost last."""
         self.search_path: list[object] = [library.files.system.root]
         """``sys.path``: the folder that has the package, and what the code adds; the rest is not told."""
+        self.meta_path: object = None
+        """``sys.meta_path``, once the code has asked for it."""
+        self.finders: list[Bound] = []
+        """``find_spec`` of the finders that the code has put before Python's own, see ``models/meta_path``."""
+        self.is_finding = False
+        """Whether one of them is running."""
         self.defined: set[str] = set()
         """The operators that Python has defined."""
         self.unclear: set[str] = set()

@@ -171,19 +171,8 @@ class PackageFiles:
     def entry_points(self, group: str) -> dict[str, str]:
         """Return what the package names for others to find, by name: ``{"npu": "torch_npu:_autoload"}``."""
         suffix = ".dist-info/entry_points.txt"
-        paths = [path for path in self.members if path.endswith(suffix) and path.count("/") == 1]
-        if not paths:
-            return {}
-        import configparser
-
-        parser = configparser.RawConfigParser(delimiters=("=",), strict=False)
-        parser.optionxform = str  # type: ignore[assignment,method-assign]
-        try:
-            for path in paths:
-                parser.read_string(self.read(path).decode("utf-8", "replace"))
-        except configparser.Error:
-            return {}
-        return dict(parser[group]) if group in parser else {}
+        paths = (path for path in self.members if path.endswith(suffix) and path.count("/") == 1)
+        return entry_points_in(map(self.read, paths), group)
 
     def libraries_of(self, module: str) -> list[str]:
         """Return the shared libraries in a package by name, or the extension module that goes by it."""
@@ -262,6 +251,24 @@ def is_for_users(file: str) -> bool:
 def normalized(name: str) -> str:
     """Return the name of a distribution, or of its module, as those of both are compared."""
     return re.sub(r"[-_.]+", "_", name).lower()
+
+
+def entry_points_in(texts: Iterable[bytes], group: str) -> dict[str, str]:
+    """Return the entry points of a group in files ``entry_points.txt``; none if one of them is no such file."""
+    # The import of the parser takes longer than a look.
+    found = [text.decode("utf-8", "replace") for text in texts if group.encode() in text]
+    if not found:
+        return {}
+    import configparser
+
+    parser = configparser.RawConfigParser(delimiters=("=",), strict=False)
+    parser.optionxform = str  # type: ignore[assignment,method-assign]
+    try:
+        for text in found:
+            parser.read_string(text)
+    except configparser.Error:
+        return {}
+    return dict(parser[group]) if group in parser else {}
 
 
 def requirements(files: PackageFiles) -> frozenset[str]:

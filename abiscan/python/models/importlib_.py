@@ -482,9 +482,16 @@ def _make_metadata(_machine: PythonMachine) -> object:
     from importlib.metadata import PackageNotFoundError
 
     functions = {name: _of_distribution(name) for name in ("version", "distribution", "files", "metadata", "requires")}
+    functions["entry_points"] = _entry_points
     functions["packages_distributions"] = lambda _machine, _args, _kwargs: DistributionsOfModules()
     names = native_functions("importlib.metadata", **functions)
     return Namespace("importlib.metadata", {**names, "PackageNotFoundError": PackageNotFoundError})
+
+
+def _entry_points(machine: PythonMachine, args: Args, kwargs: Kwargs) -> object:
+    from abiscan.python.models.entry_points import model_entry_points  # few packages have plugins
+
+    return model_entry_points(machine, args, kwargs)
 
 
 def _make_util(_machine: PythonMachine) -> object:

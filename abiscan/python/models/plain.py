@@ -8,7 +8,6 @@ import logging
 import struct
 from collections import namedtuple
 from collections.abc import Callable
-from importlib.machinery import BuiltinImporter, FrozenImporter, PathFinder
 from typing import Final
 
 from abiscan.python.contexts import AroundBody, Suppress
@@ -29,8 +28,6 @@ from abiscan.python.operations import apply_binary, attempt_operation, describe_
 from abiscan.python.special import text
 from abiscan.python.unknown_python import UnknownVersion, VersionInfo, as_number
 from abiscan.python.values import (
-    Bound,
-    Instance,
     NotKnown,
     PythonError,
     PythonFunction,
@@ -112,36 +109,6 @@ class LoadedModules(Modelled):
         return module
 
 
-class MetaPath(Modelled):
-    """``sys.meta_path``: Python's own finders, and those of the package."""
-
-    def __init__(self) -> None:
-        self.finders: list[object] = [BuiltinImporter, FrozenImporter, PathFinder]
-
-    def get_attribute(self, _machine: PythonMachine, name: str) -> object:
-        """Return its methods."""
-        methods: dict[str, Model] = {
-            "__iter__": lambda _machine, _args, _kwargs: self.finders,
-            "append": self._model_append,
-            "insert": self._model_insert,
-        }
-        return Native(f"sys.meta_path.{name}", methods[name]) if name in methods else NotKnown(f"sys.meta_path.{name}")
-
-    def _model_append(self, machine: PythonMachine, args: Args, _kwargs: Kwargs) -> object:
-        # It is asked for what no other finder has, and its loader has nothing to load unless it says so.
-        for finder in args[:1]:
-            self.finders.append(finder)
-            method = finder.cls.find("find_spec") if isinstance(finder, Instance) else None
-            if isinstance(method, PythonFunction):
-                machine.note_possible_call(NotKnown("sys.meta_path.append"), Bound(method, finder))
-        return None
-
-    def _model_insert(self, machine: PythonMachine, args: Args, _kwargs: Kwargs) -> object:
-        self.finders[:0] = args[1:2]
-        machine.note_possible_uses(NotKnown("sys.meta_path.insert"), args[1:])
-        return None
-
-
 class Stream(Modelled):
     """``sys.stderr`` and ``sys.stdout``."""
 
@@ -181,7 +148,6 @@ def _make_sys(machine: PythonMachine) -> object:
         "byteorder": "little",
         "maxsize": 2**63 - 1,
         "modules": LoadedModules(),
-        "meta_path": MetaPath(),
         "path": machine.search_path,
         "stderr": Stream(),
         "stdout": Stream(),
@@ -193,7 +159,16 @@ def _make_sys(machine: PythonMachine) -> object:
         "sys",
         {**names, **native_functions("sys", exit=_model_exit, exc_info=_exc_info)},
         absent=machine.files.system.lacks_sys,
+        of_target={"meta_path": _make_meta_path},
     )
+
+
+def _make_meta_path(machine: PythonMachine) -> object:
+    from abiscan.python.models.meta_path import MetaPath  # few packages use it
+
+    if machine.meta_path is None:
+        machine.meta_path = MetaPath()
+    return machine.meta_path
 
 
 def _exc_info(machine: PythonMachine, _args: Args, _kwargs: Kwargs) -> object:

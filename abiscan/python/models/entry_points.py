@@ -1,0 +1,95 @@
+"""``importlib.metadata.entry_points``: what packages offer others to find.
+
+Those of the package itself are known, and those of others where it is known what is installed. Elsewhere, no other
+package is there first: plugins are distributions that the package does not require.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from abiscan.python.machine import PythonMachine
+from abiscan.python.model import Answer
+from abiscan.python.modelled import Modelled, Native
+from abiscan.python.models.namespace import Args, Kwargs
+from abiscan.python.values import NotKnown, Why
+
+_NAME: Final = "importlib.metadata.entry_points"
+
+
+class EntryPoint(Modelled):
+    """One of the package."""
+
+    __slots__ = ("group", "name", "value")
+
+    def __init__(self, name: str, value: str, group: str) -> None:
+        self.name, self.value, self.group = name, value, group
+
+    def get_attribute(self, machine: PythonMachine, name: str) -> object:
+        """Return what it says of itself, or what loads it."""
+        place = self.value.partition("[")[0].rstrip()
+        module, _, attribute = place.partition(":")
+        texts = {
+            "name": self.name, "value": self.value, "group": self.group,
+            "module": module.strip(), "attr": attribute.strip(),
+        }  # fmt: skip
+        if name == "load":
+            return Native("EntryPoint.load", lambda machine, _args, _kwargs: _load(machine, texts))
+        return texts[name] if name in texts else super().get_attribute(machine, name)
+
+
+class EntryPoints(tuple[EntryPoint, ...]):
+    """All of a group. See Lib/importlib/metadata/__init__.py."""
+
+    __slots__ = ()
+    is_plain = True
+
+    @property
+    def names(self) -> set[str]:
+        """Their names."""
+        return {point.name for point in self}
+
+    @property
+    def groups(self) -> set[str]:
+        """Their groups."""
+        return {point.group for point in self}
+
+    @property
+    def select(self) -> Native:
+        """What selects those that have some attributes."""
+        return Native("EntryPoints.select", lambda _machine, _args, kwargs: self.matching(kwargs))
+
+    def matching(self, wanted: Kwargs) -> EntryPoints:
+        """Return those that have these attributes."""
+        return EntryPoints(
+            point for point in self if all(getattr(point, name, None) == wanted[name] for name in wanted)
+        )
+
+
+def _load(machine: PythonMachine, texts: dict[str, str]) -> object:
+    found = machine.import_module(texts["module"])
+    for part in filter(None, texts["attr"].split(".")):
+        found = machine.get_attribute(found, part)
+    return found
+
+
+def model_entry_points(machine: PythonMachine, args: Args, kwargs: Kwargs) -> object:
+    """Return the entry points of a group; without one, they are not known."""
+    unknown = NotKnown(f"{_NAME}()", Why.ENVIRONMENT)
+    wanted = dict(kwargs)
+    group = wanted.pop("group", None)
+    texts: Kwargs = {name: text for name, text in wanted.items() if isinstance(text, str)}
+    python = machine.world.python
+    takes_group = isinstance(python, Answer) or python >= (3, 10)
+    if args or not isinstance(group, str) or len(texts) < len(wanted) or not takes_group:
+        return unknown
+    own = machine.files.entry_points(group)
+    others = machine.library.surroundings.have_entry_points(group, own)
+    if others is Answer.UNKNOWN:
+        about = NotKnown(f"{_NAME}(group={group!r})", Why.ENVIRONMENT)
+        text = f"no other package has entry points of {group}"
+        spot = machine.frames[-1].line, -1
+        others = not machine.decide(text, Why.ENVIRONMENT, spot, default=True, about=about)
+    if others:
+        return unknown
+    return EntryPoints(EntryPoint(name, value, group) for name, value in own.items()).matching(texts)
