@@ -8,6 +8,7 @@ from zlib import crc32
 
 from msgspec.structs import replace
 
+from abiscan.binary.ownership import is_of_gpu_vendor
 from abiscan.python import standard
 from abiscan.python.filesystem import as_text, is_of_torch, path_exists, place_on_disk
 from abiscan.python.later_builtins import built_in
@@ -105,6 +106,15 @@ def _load_elsewhere(machine: PythonMachine, path: str, loader: LoadedBy) -> None
     if there is False:
         _not_there(machine, path, loader)
     if there is not None:
+        return
+    # Those of CUDA and ROCm know nothing of torch, and have nothing that libraries of other makers define.
+    if is_of_gpu_vendor(system.file_name(path)):
+        exists = path_exists(machine, path, "file")
+        if isinstance(exists, NotKnown):
+            spot = machine.place().line, 0
+            exists = machine.decide(f"{path} exists", Why.ENVIRONMENT, spot, default=True, about=exists)
+        if not exists:
+            _not_there(machine, path, loader)
         return
     machine.gap(f"a library outside of the package is loaded: {path} ({loader.value})")
 
