@@ -31,7 +31,7 @@ from abiscan.diagnosis.causes import CAUSES
 from abiscan.findings import Documented
 from abiscan.python import acting, calls, late_bodies, patterns, special
 from abiscan.python.compiling import QUESTIONS, STATEMENTS, VALUES
-from abiscan.python.explore import MOST_RUNS
+from abiscan.python.explore import MOST_RUNS, MOST_TURN_RUNS
 from abiscan.python.iteration import MOST_ITEMS
 from abiscan.python.library import LARGEST_SOURCE
 from abiscan.python.machine import Limits
@@ -195,7 +195,8 @@ def reading() -> str:
     limits = Limits()
     rows.append(
         f"| limits | {limits.steps:,} steps of one import, {limits.depth} calls inside each other, "
-        f"{MOST_ITEMS:,} items of an iterator, {LARGEST_SOURCE:,} bytes of a source, {MOST_RUNS} ways of an import |\n"
+        f"{MOST_ITEMS:,} items of an iterator, {LARGEST_SOURCE:,} bytes of a source, {MOST_RUNS} ways of an "
+        f"import, and {MOST_TURN_RUNS} that tell the turns of loops apart where all of them fail |\n"
     )
     return "".join(["| what | followed |\n", "|---|---|\n", *rows])
 

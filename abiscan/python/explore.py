@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Callable
+from collections import Counter, deque
+from collections.abc import Callable, Iterator
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from abiscan.python.certainty import is_certain
-from abiscan.python.machine import Decision, Spot
+from abiscan.python.machine import Choices, Decision, Spot, Turn
 from abiscan.python.model import PROCESS_ENDS, Answer, ImportOutcome, Load, Raised, UsualEnd
 from abiscan.python.runs import WITH_LARGE_BODIES, Run, Runs, load_everything
 from abiscan.python.values import Why
 
 MOST_RUNS = 12
+MOST_TURN_RUNS = 16
+"""How many runs tell the turns of loops apart, where all ways end in an exception."""
 _CERTAIN = frozenset({"NameError", "SystemExit", PROCESS_ENDS})
 """What the body of a module raises, or does, that is certain whatever is installed."""
 _MOST_MISTAKES = 4
@@ -92,7 +94,7 @@ def _explore_from(runs: Runs, module: str, first: Run) -> Explored:
     # them exist, to see what is loaded and registered for users who have them; how that run ends does not count.
     more = bool(first.trace.registrations) or not load_everything(runs.library, [first])
     decisions = [decision for spot, decision in first.trace.decisions.items() if spot not in first.choices]
-    runs_made, are_all = _explore(runs, module, first, decisions, more=more)
+    runs_made, are_all = _confirm(runs, module, _explore(runs, module, first, decisions, more=more))
     outcome = _summarise(module, runs_made)
     if outcome.raised is Answer.UNKNOWN and are_all and all(isinstance(run.raised, Raised) for run in runs_made):
         # It fails whatever is unknown: users see the error that it raises on this machine.
@@ -109,7 +111,8 @@ def ends_unknown(runs: Runs, module: str) -> bool:
     if first.raised is Answer.UNKNOWN:
         return True
     decisions = list(first.trace.decisions.values())
-    runs_made, are_all = _explore(runs, module, first, decisions, more=False, until=_may_succeed)
+    explored = _explore(runs, module, first, decisions, more=False, until=_may_succeed)
+    runs_made, are_all = _confirm(runs, module, explored)
     return _may_succeed(runs_made) or not (are_all or _end_alike(runs_made))
 
 
@@ -143,8 +146,8 @@ def _explore(
     # depends on one condition alone. Only what such a path newly meets is combined with it. Those of the target come
     # first: none of them must go unnoticed if there are too many.
     decisions.sort(key=lambda decision: decision.why is not Why.TARGET)
-    waiting = [{**first.choices, decision.spot: not decision.condition.taken} for decision in decisions]
-    runs_made, seen = [first], [dict[Spot, bool]()]
+    waiting: list[Choices] = [{**first.choices, decision.spot: not decision.condition.taken} for decision in decisions]
+    runs_made, seen = [first], list[Choices]([{}])
     while waiting and len(runs_made) < MOST_RUNS and not until(runs_made):
         choices = waiting.pop(0)
         if choices in seen:
@@ -157,6 +160,42 @@ def _explore(
     if more and first.trace.optional:
         runs_made.append(runs.run(module, first.choices, with_optional=True))
     return runs_made, not waiting
+
+
+def _confirm(runs: Runs, module: str, explored: tuple[list[Run], bool]) -> tuple[list[Run], bool]:
+    """Return what ``_explore`` does, with runs that tell the turns of loops apart if the import fails without them."""
+    runs_made, are_all = explored
+    usual = [run for run in runs_made if not run.optional]
+    if not (all(isinstance(run.raised, Raised) for run in usual) and (are_all or _end_alike(usual))):
+        return runs_made, are_all
+    # Each run leads to those that decide one more turn otherwise, the last turns first: they are next to the failure.
+    waiting = deque((run, turn) for run in usual for turn in _other_turns(run))
+    seen = {frozenset(run.trace.turns.items()) for run in usual}
+    turned: list[Run] = []
+    while waiting:
+        before, turn = waiting.popleft()
+        turns = frozenset({**before.trace.turns, turn: not before.trace.turns[turn]}.items())
+        if turns in seen:
+            continue
+        if len(turned) == MOST_TURN_RUNS or runs.is_spent:
+            # Where the turns made no difference so far, those that are left are taken to make none.
+            ends = [run.raised for run in usual]
+            return [*runs_made, *turned], are_all and all(run.raised in ends for run in turned)
+        run = runs.run(module, {**before.choices, turn: not before.trace.turns[turn]})
+        turned.append(run)
+        if not isinstance(run.raised, Raised):
+            return [*runs_made, *turned], False
+        seen |= {turns, frozenset(run.trace.turns.items())}
+        waiting.extend((run, other) for other in _other_turns(run))
+    return [*runs_made, *turned], are_all
+
+
+def _other_turns(run: Run) -> Iterator[Turn]:
+    """Yield what a run has decided once and for all although it was about several things, the last one first."""
+    trace = run.trace
+    for turn in reversed(trace.turns):
+        if turn not in run.choices and (turn[:3] in trace.passed or (*turn[:3], 1) in trace.turns):
+            yield turn
 
 
 def _end_alike(runs: list[Run]) -> bool:
@@ -231,7 +270,7 @@ def _deciding_runs(runs: list[Run]) -> list[Decision]:
     decisions: dict[Spot, Decision] = {}
     for run in remaining:
         if run.outcome() != first.outcome():
-            spots = [spot for spot in run.choices if spot not in first.choices and spot in run.trace.decisions]
+            spots = [key[:3] for key in run.choices if key not in first.choices and key[:3] in run.trace.decisions]
             for spot in spots:
                 decision = first.trace.decisions.get(spot, run.trace.decisions[spot])
                 decisions.setdefault(spot, _with_error(decision, first, run) if len(spots) == 1 else decision)

@@ -7,7 +7,6 @@ import functools
 import itertools
 import logging
 import posixpath
-from collections.abc import Mapping
 from typing import Final, NoReturn
 
 from abiscan.inputs import observed_fs
@@ -17,7 +16,7 @@ from abiscan.python.dynamic_names import absolute_name
 from abiscan.python.filesystem import as_text
 from abiscan.python.grammar import NEWEST, words_of, words_of_newer
 from abiscan.python.library import Import, LocatedModule, PythonCode, may_set_in
-from abiscan.python.machine import STEPS_WITH_LARGE_BODIES, Frame, Limits, Spot, Unreadable
+from abiscan.python.machine import STEPS_WITH_LARGE_BODIES, Choices, Frame, Limits, Unreadable
 from abiscan.python.model import Answer, Raised
 from abiscan.python.modelled import Modelled
 from abiscan.python.models import MODELS, companions, torch_module
@@ -54,7 +53,7 @@ _MOST_HITS: Final = 20
 class PythonInterpreter(Calls):
     """Runs a package's Python code."""
 
-    def __init__(self, library: PythonCode, world: AskedWorld, choices: Mapping[Spot, bool], limits: Limits) -> None:
+    def __init__(self, library: PythonCode, world: AskedWorld, choices: Choices, limits: Limits) -> None:
         super().__init__(library, world, choices, limits)
         self.builtins = dict(BUILTINS)
         self.models = MODELS

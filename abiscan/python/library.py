@@ -76,6 +76,10 @@ _ASSIGNMENT = regex(rb"[ \t]*(?::[^=\n]*)?=(?!=)")
 _BINDING_WORD = regex(rb"(?<![\w.])(?:def|class|as)[ \t]+\Z")
 _LONGEST_BINDING_WORD = 40  # with the blanks after it: a line of a hostile source can be as long as the source
 _PART_OF_NAME = regex(rb"[\w.]")
+_CHANGING = frozenset({
+    "add", "append", "appendleft", "clear", "discard", "extend", "insert", "pop", "remove", "setdefault", "update",
+})  # fmt: skip
+"""Methods that change lists, dictionaries and sets."""
 _LETTER = regex(rb"\w")
 _WORDS = regex("|".join(re.escape(word.decode().strip(".(")) for word in (*LOADING, *REGISTERING)))
 
@@ -131,6 +135,7 @@ class PythonCode(Struct, dict=True):
     _acting: dict[bytes, bool] = field(default_factory=dict)
     _acting_by_source: dict[str, frozenset[bytes]] = field(default_factory=dict)
     _leaving: dict[ast.AST, bool] = field(default_factory=dict)
+    _changing: dict[ast.AST, bool] = field(default_factory=dict)
     _ending: dict[ast.AST, bool] = field(default_factory=dict)
     _generators: dict[ast.AST, bool] = field(default_factory=dict)
     _lines: dict[str, tuple[int, ...]] = field(default_factory=dict)
@@ -747,6 +752,12 @@ class PythonCode(Struct, dict=True):
             self._leaving[node] = any(isinstance(inner, (ast.Return, ast.Break, ast.Continue)) for inner in walk(node))
         return self._leaving[node]
 
+    def changes_objects(self, node: ast.AST) -> bool:
+        """Whether a statement may itself change an object that stays: which of its ways ran, that shows later."""
+        if node not in self._changing:
+            self._changing[node] = any(_changes_object(inner) for inner in walk(node))
+        return self._changing[node]
+
     def is_only_indexed(self, function: ast.AST, name: str) -> bool:
         """Whether a function does nothing with one of its names but bind it, and take items of what it stands for."""
         key = function, name
@@ -825,6 +836,13 @@ def _words_in(node: ast.AST) -> _Words:
         elif isinstance(inner, ast.Import):
             imported.update(alias.name.partition(".")[0] for alias in inner.names)
     return _Words(names=names, texts=texts, called=called, imported=imported)
+
+
+def _changes_object(node: ast.AST) -> bool:
+    """Whether a part of a statement changes a list, a dictionary, a set, or an attribute."""
+    if isinstance(node, (ast.Attribute, ast.Subscript)):
+        return not isinstance(node.ctx, ast.Load)
+    return isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in _CHANGING
 
 
 def _names_listed_by(tree: ast.Module) -> tuple[str, ...] | None:

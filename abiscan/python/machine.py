@@ -47,6 +47,12 @@ STEPS_WITH_LARGE_BODIES = 300_000
 
 Spot = tuple[str | None, int, int]
 """A place in a source where something is decided: file, line, column."""
+Turn = tuple[str | None, int, int, int]
+"""One of the times that a place decides about something else, as in the turns of a loop: a spot, and the number."""
+Choices = Mapping[Spot | Turn, bool]
+"""What a run decides otherwise than by default: everywhere in a place, or in one turn alone."""
+MOST_TURNS = 6
+"""How many turns of a place are told apart; the later ones are decided alike."""
 
 
 class Exhausted(Exception):  # noqa: N818 - it ends a run, it is no error
@@ -120,6 +126,10 @@ class Trace(Struct, kw_only=True):
     attempts: list[Attempt] = field(default_factory=list)
     registrations: list[PythonRegistration] = field(default_factory=list)
     decisions: dict[Spot, Decision] = field(default_factory=dict)
+    turns: dict[Turn, bool] = field(default_factory=dict)
+    """What each place has decided, turn by turn."""
+    passed: set[Spot] = field(default_factory=set)
+    """Places that were taken one way since that seemed to matter to values alone, but change objects."""
     gaps: list[str] = field(default_factory=list)
     needs: list[Need] = field(default_factory=list)
     messages: list[UserMessage] = field(default_factory=list)
@@ -172,7 +182,7 @@ _PLUGINS: Final = tuple(
 class PythonMachine:
     """The state of a run. What runs the code is in the classes that derive from it."""
 
-    def __init__(self, library: PythonCode, world: AskedWorld, choices: Mapping[Spot, bool], limits: Limits) -> None:
+    def __init__(self, library: PythonCode, world: AskedWorld, choices: Choices, limits: Limits) -> None:
         self.library = library
         self.files = library.files
         self.world = world
@@ -238,6 +248,8 @@ class PythonMachine:
         """What has last ended a branch whose condition is noted for that."""
         self._taken: dict[object, bool] = {}
         """What was decided, by what it depends on."""
+        self._turns: dict[Spot, dict[object, int]] = {}
+        """What each place has decided about, and in which turn."""
         self.calls = CallRecord()
         self.outward = 0
         """How often the code has done more than compute from plain values and the files of the package: see
@@ -349,7 +361,7 @@ class PythonMachine:
         # here and none there.
         taken = None if about is None else self.taken(about)
         if taken is None:
-            taken = self._decide_now(text, why, spot, default=default)
+            taken = self._decide_now(text, why, spot, about, default=default)
             if about is not None and not self.is_speculative:
                 self.take(about, taken=taken)
         return taken
@@ -372,22 +384,54 @@ class PythonMachine:
         key, negated = unknown.question()
         self._taken[key] = taken is not negated
 
-    def go_back(self, modules: Mapping[str, object], choices: Mapping[Spot, bool]) -> None:
+    def go_back(self, modules: Mapping[str, object], choices: Choices) -> None:
         """Forget all modules but these, which were there before, and decide otherwise from now on."""
         self.modules.clear()
         self.modules.update(modules)
         self.forget_names()
         self._taken.clear()
+        self._turns.clear()
         self.choices = choices
 
-    def _decide_now(self, text: str, why: Why, spot: tuple[int, int], *, default: bool) -> bool:
+    def is_chosen(self, spot: tuple[int, int]) -> bool:
+        """Whether this run was told which way to take at a place of the innermost module."""
+        if not self.choices:
+            return False
+        place = (self.place().file, *spot)
+        return any(chosen[:3] == place for chosen in self.choices)
+
+    def note_passed(self, unknown: NotKnown, spot: tuple[int, int], *, taken: bool, changes: bool) -> None:
+        """Note a place that is taken one way in this run, which seems to matter to nothing but values.
+
+        :param changes: whether either way may change an object that stays
+        """
+        if self.is_speculative:
+            return
+        key = (self.place().file, *spot)
+        self._note_turn(key, unknown.question()[0], taken=taken)
+        if changes:
+            self.trace.passed.add(key)
+
+    def _note_turn(self, spot: Spot, question: object, *, taken: bool) -> bool:
+        """Return which way is taken at a place where something is asked; unless this turn is chosen, as given."""
+        turns = self._turns.setdefault(spot, {})
+        number = turns.get(question, len(turns))
+        if number == MOST_TURNS:
+            return taken
+        turns[question] = number
+        turn = (*spot, number)
+        return self.trace.turns.setdefault(turn, self.choices.get(turn, taken))
+
+    def _decide_now(self, text: str, why: Why, spot: tuple[int, int], about: NotKnown | None, *, default: bool) -> bool:
         # Code that may not run at all is not worth runs of its own.
         if self.is_speculative:
             return default
         place = self.place()
         # By the place, since ``choices`` come from an earlier run, whose values were other objects.
         key = (place.file, *spot)
-        taken = self.choices.get(key, default)
+        taken = self._note_turn(
+            key, text if about is None else about.question()[0], taken=self.choices.get(key, default)
+        )
         if key not in self.trace.decisions:
             condition = Condition(text=text, at=PythonLine(file=place.file, line=spot[0]), taken=taken)
             loads = len(self.trace.attempts)

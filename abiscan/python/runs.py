@@ -16,11 +16,11 @@ from abiscan.python.imports import PythonInterpreter
 from abiscan.python.library import PythonCode
 from abiscan.python.machine import (
     STEPS_WITH_LARGE_BODIES,
+    Choices,
     Exhausted,
     Limits,
     ProcessEnded,
     PythonMachine,
-    Spot,
     Trace,
     Unreadable,
 )
@@ -43,7 +43,7 @@ class Run(Struct, frozen=True, kw_only=True):
 
     raised: Raised | Answer | None
     trace: Trace
-    choices: Mapping[Spot, bool]
+    choices: Choices
     optional: bool = False
     """Whether packages that are not required are assumed to be there."""
 
@@ -130,6 +130,11 @@ class Runs:
         """How many steps the reading has taken."""
         return self._steps[0]
 
+    @property
+    def is_spent(self) -> bool:
+        """Whether the reading has taken all of its steps."""
+        return self._steps[0] > self._limits.total
+
     def world(self) -> AskedWorld:
         """Return a world in which nothing is loaded yet."""
         return self._kind.world(self._fresh())
@@ -138,7 +143,7 @@ class Runs:
         self,
         task: Hashable,
         work: Callable[[PythonInterpreter], _Result],
-        choices: Mapping[Spot, bool] | None = None,
+        choices: Choices | None = None,
         spell_out: Callable[[_Result, AskedWorld], _Result] | None = None,
         after: str = "",
     ) -> _Result:
@@ -148,7 +153,7 @@ class Runs:
         :param after: the module whose import is what the work begins with: it may have been imported already
         :raises Exhausted: the reading has taken all of its steps before
         """
-        if self._steps[0] > self._limits.total:
+        if self.is_spent:
             raise Exhausted(f"after {self._limits.total:,} steps in all, the limit of a package")
         answered = self._cache.tasks.setdefault((task, self._kind.key), Answered())
         # A world keeps what was loaded in it. The walk through the answers may load, so a run after it needs a new one.
@@ -177,7 +182,7 @@ class Runs:
     def run(
         self,
         module: str,
-        choices: Mapping[Spot, bool] | None = None,
+        choices: Choices | None = None,
         *,
         with_optional: bool = False,
         with_module: str | None = None,
@@ -235,7 +240,7 @@ def _spelled_out(run: Run, world: AskedWorld) -> Run:
     return replace(run, raised=raised, trace=replace(run.trace, attempts=attempts))
 
 
-def _import_once(machine: PythonInterpreter, module: str, choices: Mapping[Spot, bool]) -> Run:
+def _import_once(machine: PythonInterpreter, module: str, choices: Choices) -> Run:
     _log.debug("imports %s%s", module, f" with the other way of {len(choices)} conditions" if choices else "")
     raised: Raised | Answer | None = None
     try:

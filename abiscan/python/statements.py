@@ -53,6 +53,7 @@ class Way(NamedTuple):
     forgotten: NotKnown | None = None
 
 
+_SEARCH_PATH: Final = "LD_LIBRARY_PATH"
 _WAYS: Final = (Way(taken=False), Way(taken=True))
 
 
@@ -224,16 +225,18 @@ class Statements(Handling):
             self.take(unknown, taken=default)
             return _WAYS[default]
         # A decision is worth a run of its own: the other way may raise, load or register, or leave out what does. So is
-        # what an earlier run has seen to end the import.
+        # one that an import may end for, by what an earlier run has seen.
         spot = (node.lineno, node.col_offset)
-        has_ended = bool(self.choices) and (self.place().file, *spot) in self.choices
-        matters = has_ended or self.acts(node) or self._leaves_what_acts(node)
+        matters = self.is_chosen(spot) or self.acts(node) or self._leaves_what_acts(node)
         if any(raises) or unknown.why is Why.TARGET or matters:
             text = self.source_of(node.test)
             return _WAYS[self.decide(text, unknown.why, spot, default=default, about=unknown)]
         # Nothing that matters depends on it, but what the function returns does.
         if self.library.leaves(node):
             return Either(unknown, body_of(node.body), body_of(node.orelse))
+        # What stands in the user's own search path is none of the package's: without it is the usual way.
+        changes = _SEARCH_PATH not in unknown.name and self.library.changes_objects(node)
+        self.note_passed(unknown, spot, taken=default, changes=changes)
         return Way(default, unknown)
 
     def _need_check(self, node: ast.If, unknown: NotKnown, *, holds: bool) -> None:

@@ -11,7 +11,7 @@ import pytest
 from abiscan.python import runs
 from abiscan.python.imports import PythonInterpreter
 from abiscan.python.library import PythonCode
-from abiscan.python.machine import Limits, Spot
+from abiscan.python.machine import Choices, Limits
 from abiscan.python.model import Answer, OtherTorch, Raised, Reading, Skipped, World
 from abiscan.python.questions import Answered, AskedWorld, KeptAnswers
 from abiscan.python.reading import PackageReader, read_package
@@ -35,7 +35,7 @@ def plain_imports(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     found: list[str] = []
     import_once = runs._import_once
 
-    def counting(machine: PythonInterpreter, module: str, choices: Mapping[Spot, bool]) -> Run:
+    def counting(machine: PythonInterpreter, module: str, choices: Choices) -> Run:
         if type(machine.world) is AskedWorld and not choices:
             found.append(module)
         return import_once(machine, module, choices)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+import platform
 import sys
 from collections.abc import Mapping
 from pathlib import Path
@@ -446,3 +448,83 @@ def test_the_class_of_the_version_of_torch_goes_by_its_name() -> None:
     raised = outcome_of("raise ImportError(type(torch.__version__).__name__)").raised
     assert isinstance(raised, Raised)
     assert raised.message == "TorchVersion"  # torch/torch_version.py
+
+
+TURNS = {
+    "one of three": ("found = [n for n in NAMES if asks(n)]\nif len(found) != 1: raise ValueError", "abc"),
+    "appended": ("for n in NAMES:\n  if asks(n): found.append(n)\nif len(found) != 1: raise ValueError", "abc"),
+    "a branch that acts": (
+        "for n in NAMES:\n  if asks(n):\n    load(n)\n    found.append(n)\nif len(found) != 1: raise ValueError",
+        "abc",
+    ),
+    "set by key": ("for n in NAMES:\n  if asks(n): seen[n] = 1\nif len(seen) != 2: raise ValueError", "abcd"),
+    "another call": (
+        "def take(n):\n  if asks(n): found.append(n)\nfor n in NAMES: take(n)\nif len(found) != 1: raise ValueError",
+        "ab",
+    ),
+    "two errors": (
+        "for n in NAMES:\n  if asks(n): found.append(n)\nif found: raise KeyError\nraise ValueError",
+        "abc",
+    ),
+    "none": ("for n in NAMES:\n  if asks(n): found.append(n)\nif found: raise ValueError", "abc"),
+    "whatever": ("for n in NAMES:\n  if asks(n): found.append(n)\nraise ValueError", "abcdefgh"),
+    "two of many": (
+        "for n in NAMES:\n  if asks(n): found.append(n)\nif len(found) != 2: raise ValueError(len(found))",
+        "abcdef",
+    ),
+    "many that do not matter": (
+        "for n in NAMES:\n  if asks(n): found.append(n)\nif asks(''): raise KeyError\nraise ValueError",
+        "abcdef",
+    ),
+    "in a turn": ("for n in NAMES:\n  if asks(n): raise ValueError(1)\nraise ValueError(2)", "ab"),
+    "the same thing": (
+        "first = asks('a')\nfor n in NAMES:\n  if first: found.append(n)\nif len(found) != 1: raise ValueError",
+        "abc",
+    ),
+}
+ASKS = """
+import ctypes, platform
+NAMES, found, seen = {names!r}, [], {{}}
+def asks(name): return platform.node().startswith(name)
+def load(name):
+    if name == "no such": ctypes.CDLL(name)
+{body}
+"""
+
+
+def ends_of(source: str, names: str) -> set[str | None]:
+    """How Python ends, whatever it is told of each name."""
+    ends = set[str | None]()
+    for answers in itertools.product((False, True), repeat=len(names)):
+        told = {"": False, **dict(zip(names, answers, strict=True))}
+        node = SimpleNamespace(startswith=told.__getitem__)
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(platform, "node", lambda node=node: node)
+            try:
+                exec(source, {"__name__": "p"})
+            except (ValueError, KeyError) as error:
+                ends.add(type(error).__name__)
+            else:
+                ends.add(None)
+    return ends
+
+
+@pytest.mark.parametrize(("body", "names"), TURNS.values(), ids=TURNS)
+def test_a_failure_is_certain_if_no_turn_decides_otherwise(body: str, names: str) -> None:
+    source = ASKS.format(body=body, names=list(names))
+    raised = outcome_of(source).raised
+    assert isinstance(raised, Raised) is (None not in ends_of(source, names))
+
+
+@pytest.mark.parametrize(("variable", "is_certain"), [("LD_LIBRARY_PATH", True), ("CUDA_HOME", False)])
+def test_places_that_are_looked_at_for_a_user_alone(variable: str, *, is_certain: bool) -> None:
+    """As dgl looks for its libraries, which are not in its wheel: dmlc/dgl#7247."""
+    code = f"""import os
+places = [os.path.dirname(__file__)]
+if os.environ.get("{variable}"):
+    places.append(os.environ["{variable}"])
+found = [place for place in places if os.path.isfile(os.path.join(place, "libmine.so"))]
+if not found:
+    raise FileNotFoundError("libmine.so")
+"""
+    assert isinstance(outcome_of(code).raised, Raised) is is_certain
