@@ -144,12 +144,14 @@ def _unknown_binary(op: ast.operator, name: str, left: object, right: object) ->
 
 
 _EXACT = (str, bytes, int, float, bool, type(None))
-"""The types whose values are here what they are in the package, down to the errors about types."""
+"""The types whose values are here what they are in the package, down to the errors about types; so are those of models
+with ``is_exact``.
+"""
 
 
 def attempt_exactly(name: Name, function: Callable[..., object], *args: object) -> object:
     """Do what Python does with known values, with the errors about types that are certain."""
-    if any(type(argument) not in _EXACT for argument in args):
+    if any(type(argument) not in _EXACT and not getattr(type(argument), "is_exact", False) for argument in args):
         return attempt_operation(name, function, *args)
     try:
         return bound_size(name, function(*args))

@@ -30,25 +30,29 @@ class PlainVersion(Version):
     is_plain = True
 
 
-def _parse_version(_machine: PythonMachine, args: Args, _kwargs: Kwargs) -> object:
-    if not args or not isinstance(args[0], str):
+class PackagingVersion(PlainVersion):
+    """A version of packaging's own class: it compares with no text, and with no version of a copy of packaging."""
+
+    is_exact = True
+
+
+PackagingVersion.__name__ = PackagingVersion.__qualname__ = "Version"  # messages show the name of its class
+
+
+def _version_class(name: str, cls: type[PlainVersion]) -> dict[str, object]:
+    def make(text: str) -> PlainVersion:
+        try:
+            return cls(text[:200])
+        except InvalidVersion as error:
+            raise Thrown(PythonError(ValueError, error.args)) from None
+
+    def parse(_machine: PythonMachine, args: Args, _kwargs: Kwargs) -> object:
+        if args and isinstance(args[0], str):
+            return make(args[0])
         return NotKnown("Version()", args[0].why) if args and isinstance(args[0], NotKnown) else NotKnown("Version()")
-    return _make_version(args[0])
 
-
-def _make_version(text: str) -> PlainVersion:
-    try:
-        return PlainVersion(text[:200])
-    except InvalidVersion as error:
-        raise Thrown(PythonError(ValueError, error.args)) from None
-
-
-def _version_class(name: str) -> dict[str, object]:
     return {
-        **{
-            member: Native(f"{name}.{member}", _parse_version, computes=_make_version)
-            for member in ("Version", "parse", "LooseVersion")
-        },
+        **{member: Native(f"{name}.{member}", parse, computes=make) for member in ("Version", "parse", "LooseVersion")},
         "InvalidVersion": ValueError,
     }
 
@@ -269,8 +273,8 @@ MODELS: dict[str, Callable[[PythonMachine], object]] = {
     },
     "json": make_namespace("json", **native_functions("json", dump=_model_dump, load=_model_json, loads=_model_json)),
     "packaging": make_namespace("packaging"),
-    "packaging.version": make_namespace("packaging.version", **_version_class("packaging.version")),
-    "distutils.version": make_namespace("distutils.version", **_version_class("distutils.version")),
+    "packaging.version": make_namespace("packaging.version", **_version_class("packaging.version", PackagingVersion)),
+    "distutils.version": make_namespace("distutils.version", **_version_class("distutils.version", PlainVersion)),
     "re": make_namespace(
         "re",
         **{

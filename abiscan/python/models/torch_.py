@@ -12,15 +12,21 @@ from abiscan.python import loading
 from abiscan.python.compile_limits import refused_text
 from abiscan.python.filesystem import as_text
 from abiscan.python.machine import PythonMachine
-from abiscan.python.model import LoadedBy
+from abiscan.python.model import LoadedBy, World
 from abiscan.python.modelled import Modelled, Native
 from abiscan.python.models import processor, torch_builds
 from abiscan.python.models.namespace import Args, Kwargs, Namespace, has_cuda, has_version, take_argument
+from abiscan.python.models.texts import PackagingVersion
 from abiscan.python.models.torch_module import TorchModule, loads_backends
 from abiscan.python.operators import error_of_target, operator_exists, operator_value
 from abiscan.python.systems import MACOS
 from abiscan.python.torch_texts import NO_BACKEND, NO_OPERATOR
 from abiscan.python.values import NotKnown, PythonError, TargetExpression, Thrown, Why, thrown, torch_error
+
+_COMPARES_ITSELF: Final = Version("1.10")
+"""The release since which ``torch.__version__`` is no plain text: torch/torch_version.py."""
+_COPIES_PACKAGING: Final = Version("2.2")
+"""The release since which torch takes versions from ``torch._vendor.packaging``."""
 
 
 class TorchVersionText(str):
@@ -30,22 +36,25 @@ class TorchVersionText(str):
     """
 
     __slots__ = ()
+    is_exact = True
+    copies_packaging = False
+    """Whether its versions are those of torch's own copy of packaging, which those of packaging are none of."""
 
     def _as_version(self, operand: object) -> Version:
-        if isinstance(operand, Version):
+        if isinstance(operand, Version) and not (self.copies_packaging and isinstance(operand, PackagingVersion)):
             return operand
         if isinstance(operand, str):
             return Version(str.__str__(operand))
-        if isinstance(operand, (tuple, list)):
+        if isinstance(operand, (tuple, list, bytes, set, frozenset, dict)):
             return Version(".".join(str(part) for part in operand))
         raise InvalidVersion(repr(operand))
 
     def _compare_as(self, operand: object, method: str) -> bool:
         try:
-            return bool(getattr(Version(str.__str__(self)), method)(self._as_version(operand)))
+            return getattr(Version(str.__str__(self)), method)(self._as_version(operand))  # type: ignore[no-any-return]
         except InvalidVersion:
-            # As _cmp_wrapper does for what is no version.
-            return bool(getattr(str, method)(self, operand))
+            # As _cmp_wrapper does for what is no version: NotImplemented for what is no text either.
+            return getattr(str, method)(self, operand)  # type: ignore[no-any-return]
 
     def __lt__(self, operand: object) -> bool:
         return self._compare_as(operand, "__lt__")
@@ -62,14 +71,46 @@ class TorchVersionText(str):
     def __eq__(self, operand: object) -> bool:
         return self._compare_as(operand, "__eq__")
 
-    def __ne__(self, operand: object) -> bool:
-        return not self._compare_as(operand, "__eq__")
+    __ne__ = str.__ne__  # the class of torch leaves it as it is
 
     def __hash__(self) -> int:
         return str.__hash__(self)
 
 
-TorchVersionText.__name__ = TorchVersionText.__qualname__ = "TorchVersion"  # messages show the name of its class
+class CopyingTorchVersionText(TorchVersionText):
+    """``torch.__version__`` since torch has a copy of packaging."""
+
+    __slots__ = ()
+    copies_packaging = True
+
+
+for _class in (TorchVersionText, CopyingTorchVersionText):
+    _class.__name__ = _class.__qualname__ = "TorchVersion"  # messages show the name of its class
+
+
+def _version_kind(release: Version) -> type[str]:
+    """Return the class of ``torch.__version__`` in a release."""
+    if release < _COMPARES_ITSELF:
+        return str
+    return CopyingTorchVersionText if release >= _COPIES_PACKAGING else TorchVersionText
+
+
+def _version_of(world: World) -> str:
+    """Return ``torch.__version__``."""
+    text = str(world.torch_version)
+    return _version_kind(Version(text))(text)
+
+
+def _make_torch_version(machine: PythonMachine, args: Args, _kwargs: Kwargs) -> object:
+    copies = machine.world.tells("it copies packaging", _copies_packaging)
+    if not args or not isinstance(args[0], str) or copies is None:
+        return NotKnown("TorchVersion()")
+    return (CopyingTorchVersionText if copies else TorchVersionText)(args[0])
+
+
+def _copies_packaging(world: World) -> bool | None:
+    version = world.torch_version
+    return Version(version) >= _COPIES_PACKAGING if isinstance(version, str) else None
 
 
 class OperatorsValue(Modelled):
@@ -275,7 +316,7 @@ def _make_torch(machine: PythonMachine) -> object:
         "__file__": f"{folder}/__init__.py" if folder else NotKnown("torch.__file__", Why.ENVIRONMENT),
         "__path__": [str(folder)] if folder else NotKnown("torch.__path__", Why.ENVIRONMENT),
     }
-    version = TargetExpression("torch.__version__", lambda world: TorchVersionText(world.torch_version))
+    version = TargetExpression("torch.__version__", _version_of)
     of_target = {"__version__": _if_version_is_known(version, "torch.__version__"), "compile": _make_compile}
     module = TorchModule("torch", names, of_target=of_target)
     # A backend imports torch, which is in ``sys.modules`` by then, complete but for the backends.
@@ -331,12 +372,7 @@ MODELS: dict[str, Callable[[PythonMachine], object]] = {
         "torch.torch_version",
         {
             "__version__": machine.get_attribute(machine.import_module("torch"), "__version__"),
-            "TorchVersion": Native(
-                "TorchVersion",
-                lambda _m, args, _k: (
-                    TorchVersionText(args[0]) if isinstance(args[0], str) else NotKnown("TorchVersion()")
-                ),
-            ),
+            "TorchVersion": Native("TorchVersion", _make_torch_version),
         },
     ),
 }

@@ -1,0 +1,83 @@
+"""``torch.__version__`` compares as the class of the release does: torch/torch_version.py."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import pytest
+
+from abiscan.python.model import Raised
+from tests.unit.python.packages import FakeWorld, reading_of
+
+START: Final = """
+import torch
+from packaging.version import Version, parse
+from distutils.version import LooseVersion
+from torch.torch_version import TorchVersion
+"""
+UNEQUAL: Final = ("False", "True")
+EQUAL: Final = ("True", "True")
+"""``==`` and ``!=`` of what are not the same text: the class has its own ``__eq__`` and the ``__ne__`` of texts."""
+LIVE: Final = {
+    "None": (*UNEQUAL, "NoneType"),
+    "3": (*UNEQUAL, "int"),
+    "2.13": (*UNEQUAL, "float"),
+    "Version('2.13.0+cpu')": (*UNEQUAL, "Version"),
+    "(2, 13)": (*UNEQUAL, "False"),
+    "'2.13'": (*UNEQUAL, "False"),
+    "'2.13.0+cpu'": ("True", "False", "False"),
+    "'2.13.0.0+cpu'": (*EQUAL, "False"),
+    "'parrot'": (*UNEQUAL, "True"),
+    "b'x'": (*UNEQUAL, "True"),
+    "{2: 13}": (*UNEQUAL, "False"),
+    "LooseVersion('2.14')": (*UNEQUAL, "True"),
+}
+"""What ``torch.__version__`` of torch 2.13.0+cpu says of ``==``, ``!=`` and ``<``; the name of a type it refuses."""
+
+
+def raised_by(body: str, release: str) -> Raised | None:
+    (outcome,) = reading_of({"p/__init__.py": START + body}, FakeWorld(torch_version=release)).imports
+    assert outcome.raised is None or isinstance(outcome.raised, Raised)
+    return outcome.raised
+
+
+@pytest.mark.parametrize(("other", "answers"), LIVE.items())
+@pytest.mark.parametrize("sign", ["==", "!=", "<"])
+def test_a_version_compares_as_that_of_torch(other: str, answers: tuple[str, ...], sign: str) -> None:
+    answer = answers[("==", "!=", "<").index(sign)]
+    raised = raised_by(f"raise ValueError(torch.__version__ {sign} {other})", "2.13.0+cpu")
+    assert raised is not None
+    if answer in {"True", "False"}:
+        assert (raised.exception, raised.message) == ("ValueError", answer)
+    else:
+        text = f"'<' not supported between instances of 'TorchVersion' and '{answer}'"
+        assert (raised.exception, raised.message) == ("TypeError", text)
+
+
+@pytest.mark.parametrize(
+    ("release", "condition", "kind"),
+    [
+        # A plain text, before there is torch/torch_version.py.
+        ("1.9.1", "torch.__version__ == '1.9.1.0'", None),
+        ("1.9.1", "torch.__version__ < '1.10'", None),
+        ("1.9.1", "torch.__version__ < Version('1.10')", "str"),
+        ("1.10.0", "torch.__version__ == '1.10.0.0'", "holds"),
+        # packaging itself until 2.1, torch._vendor.packaging since 2.2.
+        ("2.1.2", "torch.__version__ < parse('2.2')", "holds"),
+        ("2.2.0", "torch.__version__ < parse('2.2')", "TorchVersion"),
+        ("2.2.0", "parse(torch.__version__) < parse('2.3')", "holds"),
+        ("2.2.0", "torch.__version__ < TorchVersion('2.3')", "holds"),
+        ("2.2.0", "TorchVersion('2.2') < parse('2.3')", "TorchVersion"),
+        ("2.1.2", "TorchVersion('2.2') < parse('2.3')", "holds"),
+    ],
+)
+def test_releases_compare_differently(release: str, condition: str, kind: str | None) -> None:
+    raised = raised_by(f"assert {condition}", release)
+    if kind == "holds":
+        assert raised is None
+    elif kind is None:
+        assert raised is not None
+        assert raised.exception == "AssertionError"
+    else:
+        assert raised is not None
+        assert raised.message == f"'<' not supported between instances of '{kind}' and 'Version'"
