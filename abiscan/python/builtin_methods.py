@@ -443,7 +443,7 @@ def construct_built_in(machine: PythonMachine, cls: type, args: list[object], kw
     if cls is type and len(args) == 1:
         return type_of(args[0])
     if cls is type and len(args) == 3:
-        return machine.make_class(None, args, kwargs)
+        return machine.derive_class(args, kwargs)
     if cls in {list, tuple, set, frozenset} and args:
         return _collect_items(machine, cls, args[0])
     if cls is dict:

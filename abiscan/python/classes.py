@@ -136,6 +136,12 @@ class ClassMaking(Statements):
             raise thrown(TypeError, _METACLASS_CONFLICT)
         return chosen
 
+    def derive_class(self, args: list[object], kwargs: dict[str, object]) -> object:
+        """Execute ``type(name, bases, names)``: the metaclass of the bases makes the class, and initialises it."""
+        # type_new and type_call in Objects/typeobject.c.
+        metaclass = self._choose_metaclass(None, args[1] if isinstance(args[1], tuple) else ())
+        return self.make_class(None, args, kwargs) if metaclass is None else self.instantiate(metaclass, args, kwargs)
+
     def make_class(self, metaclass: Class | None, args: list[object], kwargs: dict[str, object]) -> object:
         """Execute ``type.__new__``: return a class, made of its name, bases and names."""
         names = special.plain_value(args[2]) if len(args) > 2 else None

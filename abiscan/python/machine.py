@@ -550,6 +550,10 @@ class PythonMachine:
         """Execute the ``__init__`` that a dataclass or a named tuple makes of its fields."""
         raise NotImplementedError
 
+    def derive_class(self, args: list[object], kwargs: dict[str, object]) -> object:
+        """Execute ``type(name, bases, names)``."""
+        raise NotImplementedError
+
     def make_class(self, metaclass: Class | None, args: list[object], kwargs: dict[str, object]) -> object:
         """Execute ``type.__new__``: return a class, made of its name, bases and names."""
         raise NotImplementedError
