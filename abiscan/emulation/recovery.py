@@ -112,11 +112,9 @@ _SIGNALS: Final = {
 # A "?" for a type, and not one behind it: see TypeObjects.text.
 _UNKNOWN_TYPE: Final = regex(r"(?<![\w\])])\?")
 _TEXT: Final = regex(r'"(?:\\.|[^"\\])*"')  # the default of an argument
-# What the code that reads a damaged file or emulated process may raise.
-DAMAGE: Final = (
-    *(NotElfError, AccessError, OverflowError, ValueError, struct.error),
-    *(RecursionError, IndexError, KeyError, TypeError),
-)
+# What the code that reads a damaged file or emulated process may raise: errors about the values that it has read. Any
+# other one is a mistake of that code, which must not look like the file's.
+DAMAGE: Final = (NotElfError, AccessError, OverflowError, ValueError, struct.error, RecursionError, IndexError)
 
 
 def recover(

@@ -206,7 +206,7 @@ class _Check:
         try:
             type_ = self._resolved(parameter.annotation)
             schema = self._types.get(type_) or self._unsupported(name, parameter.annotation, type_)
-        except (UnknownType, TypeError):  # TypeError: one that cannot be hashed
+        except UnknownType:
             return
         mutated = not self._mutates_all and name in (self._mutates or ())
         if mutated and not schema.startswith("Tensor"):
@@ -253,7 +253,7 @@ class _Check:
 
     def _check_return(self) -> None:
         try:
-            type_: Any = self._resolved(self._signature.return_annotation)
+            type_ = self._resolved(self._signature.return_annotation)
             if type_ is None:
                 return
             if type_ is inspect.Parameter.empty and self._release >= _EVALUATES:
@@ -265,10 +265,22 @@ class _Check:
                 self._fail(
                     f"Return has unsupported type {type_}. The valid types are: {_listed(known, self._release)}."
                 )
-        except (UnknownType, TypeError):
+        except UnknownType:
             return
 
-    def _resolved(self, annotation: object) -> object:
+    def _resolved(self, annotation: object) -> Any:
+        """Return what an annotation is, where it is a text, or has one in it; one that can be looked up.
+
+        :raises UnknownType: it is not known, or cannot be hashed
+        """
+        resolved = self._spelled_out(annotation)
+        try:
+            hash(resolved)
+        except TypeError:
+            raise UnknownType from None
+        return resolved
+
+    def _spelled_out(self, annotation: object) -> object:
         """Return what an annotation is, where it is a text, or has one in it."""
         if annotation is UnknownType:
             raise UnknownType
@@ -277,7 +289,7 @@ class _Check:
         origin = typing.get_origin(annotation)
         if self._release >= _BUILTIN and origin is not None:
             parts = typing.get_args(annotation)
-            resolved = tuple(map(self._resolved, parts))
+            resolved = tuple(map(self._spelled_out, parts))
             return GenericAlias(origin, resolved) if resolved != parts else annotation
         return annotation
 

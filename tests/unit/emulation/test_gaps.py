@@ -213,3 +213,18 @@ def test_the_instructions_of_an_object_have_a_total(monkeypatch: pytest.MonkeyPa
         assert isinstance(stopped, Stop)
         assert reason in stopped.reason
     recovery.close()
+
+
+@pytest.mark.parametrize("error", [TypeError, KeyError, AttributeError])
+def test_a_mistake_of_abiscan_is_no_gap(monkeypatch: pytest.MonkeyPatch, error: type[Exception]) -> None:
+    file = ElfFile.open(SAMPLES / "library.so")
+    recovery = Recovery(file, file.facts(), None)
+    (start, *_) = recovery.process.image.initialisers()
+
+    def fail(*_args: object) -> None:
+        raise error("ours")
+
+    monkeypatch.setattr(recovery.process.machine, "start", fail)
+    with pytest.raises(error), recovery.reported():
+        recovery.attempt(start, (), 1_000)
+    recovery.close()
