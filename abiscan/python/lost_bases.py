@@ -12,6 +12,7 @@ from typing import Final
 
 from msgspec import Struct
 
+from abiscan.python.bound_names import names_bound_by
 from abiscan.python.library import PythonCode
 from abiscan.python.nodes import child_nodes, walk
 from abiscan.python.sources import is_for_users
@@ -127,25 +128,9 @@ def _origins_in(tree: ast.Module) -> Mapping[str, str | None]:
     """Return what a source imports, by the name that it has there; None for what has other meanings, too."""
     origins: dict[str, str | None] = {}
     for node in walk(tree):
-        for name, origin in _bound_by(node):
+        for name, origin in names_bound_by(node):
             origins[name] = origin if origins.get(name, origin) == origin else None
     return origins
-
-
-def _bound_by(node: ast.AST) -> Iterator[tuple[str, str | None]]:
-    if isinstance(node, ast.Import):
-        for alias in node.names:
-            root = alias.name.partition(".")[0]
-            yield (alias.asname, alias.name) if alias.asname else (root, root)
-    elif isinstance(node, ast.ImportFrom):
-        for alias in node.names:
-            yield alias.asname or alias.name, None if node.level else f"{node.module}.{alias.name}"
-    elif isinstance(node, ast.Name) and not isinstance(node.ctx, ast.Load):
-        yield node.id, None
-    elif isinstance(node, ast.arg):
-        yield node.arg, None
-    elif isinstance(node, (*_FUNCTIONS, ast.ClassDef)):
-        yield node.name, None
 
 
 def _full_name(node: ast.expr, origins: Mapping[str, str | None]) -> str | None:

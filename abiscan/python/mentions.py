@@ -12,6 +12,7 @@ from typing import Final
 from msgspec import Struct, field
 from msgspec.structs import replace
 
+from abiscan.python.bound_names import names_bound_by
 from abiscan.python.changed_defaults import (
     BY_FUNCTION,
     EXPORT,
@@ -81,6 +82,7 @@ _RAISED: Final = {"fake": {"RuntimeError"}, "compile": {"RuntimeError"}, "attrib
 """The exceptions that uses of a name end in, by how they use it, other than ``AttributeError`` and those of imports."""
 _DEFINED = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
 _DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
+_SCOPES = (*_DEFINITIONS, ast.Lambda)
 _IMPORTS = (ast.Import, ast.ImportFrom)
 
 
@@ -468,8 +470,7 @@ class Mentions:
                 if isinstance(target, ast.Name) and (called in OF_OBJECTS or called in TENSORS):
                     bound.setdefault(target.id, []).append(TENSOR if called in TENSORS else called)
                     continue
-            names = [part.arg] if isinstance(part, ast.arg) else [name for name, _ in _bound_by(part)]
-            for name in names:
+            for name, _ in _bound_by(part):
                 bound.setdefault(name, []).append(None)
         # The assignment itself binds the name once more.
         return {name: cls for name, (cls, *others) in bound.items() if cls is not None and others == [None]}
@@ -520,7 +521,7 @@ class Mentions:
             name
             for part in parts
             if isinstance(part, _IMPORTS) and not getattr(part, "level", 0)
-            for name, origin in _imported(part)
+            for name, origin in _bound_by(part)
             if (origin or "").partition(".")[0] != "torch"
         }
         for part in parts:
@@ -616,7 +617,7 @@ def make_origins(body: ast.AST) -> Origins:
         for name, origin in _bound_by(node):
             by_name.setdefault(name, set()).add(origin)
         starred |= isinstance(node, ast.ImportFrom) and node.names[0].name == "*"
-        if not isinstance(node, _DEFINITIONS) and not (isinstance(node, ast.Assign) and _is_plain_alias(node)):
+        if not isinstance(node, _SCOPES) and not (isinstance(node, ast.Assign) and _is_plain_alias(node)):
             waiting.extend(child_nodes(node))
     origins = {name: next(iter(several)) if len(several) == 1 else None for name, several in by_name.items()}
     if origins.get("torch", "torch") != "torch":  # what is taken of it is of something else
@@ -643,15 +644,9 @@ def _inherited_constructors(tree: ast.Module | None) -> dict[str, ast.expr]:
 
 def _bound_by(node: ast.AST) -> Iterator[tuple[str, str | None]]:
     """Yield the names that a part of a scope binds itself, each with what it stands for."""
-    if isinstance(node, (ast.Import, ast.ImportFrom)):
-        yield from _imported(node)
-    elif isinstance(node, (ast.Global, ast.Nonlocal)):
-        yield from ((name, None) for name in node.names)
-    elif isinstance(node, ast.Name) and isinstance(node.ctx, (ast.Store, ast.Del)):
-        yield node.id, None
-    elif isinstance(node, (*_DEFINITIONS, ast.ExceptHandler, ast.MatchAs, ast.MatchStar)) and node.name:
-        yield node.name, None
-    elif isinstance(node, ast.Assign) and _is_plain_alias(node) and isinstance(node.value, ast.Attribute):
+    for name, origin in names_bound_by(node):
+        yield name, origin if origin is not None and origin.partition(".")[0] in _KNOWN else None
+    if isinstance(node, ast.Assign) and _is_plain_alias(node) and isinstance(node.value, ast.Attribute):
         yield from ((target.id, _name_of_torch(node.value)) for target in node.targets if isinstance(target, ast.Name))
 
 
@@ -673,17 +668,6 @@ def _name_of_torch(node: ast.Attribute) -> str | None:
         value = value.value
     is_of_torch = isinstance(value, ast.Name) and value.id == "torch"
     return ".".join(["torch", *reversed(names)]) if is_of_torch else None
-
-
-def _imported(node: ast.Import | ast.ImportFrom) -> Iterator[tuple[str, str | None]]:
-    """Yield the names that an import binds, each with what it stands for if that is of torch or comes with it."""
-    for alias in node.names:
-        if isinstance(node, ast.Import):
-            full = alias.name if alias.asname else alias.name.partition(".")[0]
-        else:
-            full = f"{'.' * node.level}{node.module}.{alias.name}"
-        name = alias.asname or alias.name.partition(".")[0]
-        yield name, full if full.partition(".")[0] in _KNOWN else None
 
 
 def _with_origins(scope: _Scope, origins: Origins, *, is_class: bool = False) -> _Scope:

@@ -12,6 +12,7 @@ from msgspec import Struct, field
 from abiscan.python.dynamic_names import absolute_name
 from abiscan.python.grammar import FAILURES, parse
 from abiscan.python.nodes import TryStar
+from abiscan.python.targets import bound_names
 from abiscan.python.written import write_expression
 from abiscan.regex import regex
 
@@ -432,7 +433,7 @@ def _describe_functions(body: Sequence[ast.stmt], names: ModuleNames, package: s
     body = [node for node in _at_run_time(body) if not _is_overload(node)]
     bound: dict[str, int] = {}
     for node in body:
-        for name in _bound_by(node):
+        for name in bound_names(node):
             bound[name] = bound.get(name, 0) + 1
     for node in body:
         if isinstance(node, ast.ImportFrom):
@@ -477,26 +478,12 @@ def _initialiser_of(node: ast.ClassDef) -> ast.FunctionDef | None:
     if any(_decorator_name(decorator) not in _TRANSPARENT for decorator in node.decorator_list):
         return None
     body = [statement for statement in node.body if not _is_overload(statement)]
-    bound = [name for statement in body for name in _bound_by(statement) if name in {"__init__", "__new__"}]
+    bound = [name for statement in body for name in bound_names(statement) if name in {"__init__", "__new__"}]
     initialisers = [part for part in body if isinstance(part, ast.FunctionDef) and part.name == "__init__"]
     if bound != ["__init__"] or len(initialisers) != 1 or not initialisers[0].args.args:
         return None
     decorators = initialisers[0].decorator_list
     return initialisers[0] if all(_decorator_name(item) in _TRANSPARENT for item in decorators) else None
-
-
-def _bound_by(node: ast.stmt) -> set[str]:
-    if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
-        return {node.name}
-    nodes = _all_nodes(node)
-    names = {inner.id for inner in nodes if isinstance(inner, ast.Name) and isinstance(inner.ctx, ast.Store)}
-    names |= {
-        alias.asname or alias.name.partition(".")[0]
-        for inner in nodes
-        if isinstance(inner, (ast.Import, ast.ImportFrom))
-        for alias in inner.names
-    }
-    return names | {inner.name for inner in nodes if isinstance(inner, (ast.FunctionDef, ast.ClassDef))}
 
 
 def _is_overload(node: ast.stmt) -> bool:

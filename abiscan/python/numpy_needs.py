@@ -15,6 +15,7 @@ from typing import Final
 
 from msgspec import Struct
 
+from abiscan.python.bound_names import names_bound_by
 from abiscan.python.library import PythonCode
 from abiscan.python.mentions import LaterUse
 from abiscan.python.model import Answer, PythonLine, World
@@ -134,9 +135,9 @@ class _Uses:
 
     def __init__(self, tree: ast.Module, went: Collection[str], *, postponed: bool) -> None:
         self._went, self._unguarded = went, _Unguarded(tree, postponed=postponed)
-        bound: dict[str, set[str]] = {}
+        bound: dict[str, set[str | None]] = {}
         for node in walk(tree):
-            for name, module in _bindings(node):
+            for name, module in names_bound_by(node):
                 bound.setdefault(name, set()).add(module)
         self._aliases = {name for name, of in bound.items() if of == {_NUMPY}}
         """What stands for numpy, and for nothing else."""
@@ -209,21 +210,6 @@ class _Unguarded:
     def _names_numpy(self, node: ast.AST) -> bool:
         """Whether a statement is for a numpy that it asks in some other way."""
         return isinstance(node, (ast.If, ast.IfExp)) and any(map(_ASKS.search, map(_word_of, walk(node.test))))
-
-
-def _bindings(node: ast.AST) -> Iterator[tuple[str, str]]:
-    """Yield the names that a node binds, each with the module that it then stands for, or an empty text."""
-    if isinstance(node, (ast.Import, ast.ImportFrom)):
-        for alias in node.names:
-            yield alias.asname or alias.name, alias.name if isinstance(node, ast.Import) else ""
-    elif isinstance(node, ast.Name):
-        if not isinstance(node.ctx, ast.Load):
-            yield node.id, ""
-    else:
-        # Parameters, functions and classes, caught errors, what a pattern takes.
-        fields = () if isinstance(node, (ast.keyword, ast.alias)) else ("arg", "name", "rest")
-        names = (getattr(node, field, None) for field in fields)
-        yield from ((name, "") for name in names if isinstance(name, str))
 
 
 def _answers(tree: ast.Module) -> frozenset[str]:

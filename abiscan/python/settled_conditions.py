@@ -16,13 +16,13 @@ from typing import Final
 
 from msgspec import Struct
 
+from abiscan.python.bound_names import names_bound_in
 from abiscan.python.library import PythonCode
 from abiscan.python.nodes import walk
 from abiscan.python.sources import is_for_users
 from abiscan.python.torch_names import TorchNames
 from abiscan.python.version_guards import (
     are_guarding,
-    bound_by,
     checking,
     found,
     is_module_of_torch,
@@ -75,7 +75,7 @@ class SettledConditions:
     def _found_by_imports(self, tree: ast.Module) -> frozenset[str]:
         """Return the flags of a module that only imports of packages other than torch, and this one, decide."""
         tries = [node for node in tree.body if isinstance(node, ast.Try) and self._imports_others(node)]
-        inside = Counter(name for node in tries for name in _names_bound(node))
+        inside = Counter(name for node in tries for name in names_bound_in(node))
         bound = self._names_in(tree).bound if inside else inside
         return frozenset(name for name in inside if inside[name] == bound[name] and "*" not in bound)
 
@@ -115,9 +115,9 @@ class SettledConditions:
             imports: dict[str, list[ast.Import | ast.ImportFrom]] = {}
             for part in walk(tree):
                 if isinstance(part, _IMPORTS):
-                    for name in set(_names_bound(part)):
+                    for name in set(names_bound_in(part)):
                         imports.setdefault(name, []).append(part)
-            self._bound[tree] = _Names(bound=Counter(_names_bound(tree)), imports=imports)
+            self._bound[tree] = _Names(bound=Counter(names_bound_in(tree)), imports=imports)
         return self._bound[tree]
 
     def _mentioning(self, name: str) -> list[str]:
@@ -147,14 +147,6 @@ def _last_word(node: ast.AST) -> str | None:
     return node.id if isinstance(node, ast.Name) else None
 
 
-def _names_bound(tree: ast.AST) -> Iterator[str]:
-    """Yield the names that parts of a source bind, each as often as they do."""
-    for node in walk(tree):
-        yield from (name for name, _ in bound_by(node))
-        if isinstance(node, (ast.arg, ast.ExceptHandler)):
-            yield (node.arg if isinstance(node, ast.arg) else node.name) or ""
-
-
 def _modules_of(node: ast.Import | ast.ImportFrom) -> list[str]:
     return [alias.name for alias in node.names] if isinstance(node, ast.Import) else [node.module or ""]
 
@@ -164,7 +156,7 @@ def _asks_nothing(function: ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDe
     if isinstance(function, ast.ClassDef) or function.decorator_list or tree is None:
         return False
     standard = (part for part in walk(tree) if isinstance(part, _IMPORTS) and _is_standard(part))
-    known = {name for part in (*standard, function) for name in _names_bound(part)}
+    known = {name for part in (*standard, function) for name in names_bound_in(part)}
     for node in walk(function):
         called = node.value.func if isinstance(node, ast.Expr) and isinstance(node.value, ast.Call) else None
         if isinstance(called, ast.Attribute) and called.attr in _LOGGING and isinstance(called.value, ast.Name):

@@ -6,6 +6,7 @@ import ast
 from collections.abc import Iterator, Mapping
 from typing import Final
 
+from abiscan.python.bound_names import names_bound_by
 from abiscan.python.late_bodies import walk_with
 from abiscan.python.nodes import child_nodes
 
@@ -24,7 +25,7 @@ def sole_bindings(scope: ast.Module | ast.FunctionDef | ast.AsyncFunctionDef) ->
         for part in _parts_in_scope(statement):
             for name, origin in names_bound_by(part):
                 statements[name] = part if isinstance(part, ast.Import) else statement
-                bound.setdefault(name, set()).add(origin)
+                bound.setdefault(name, set()).add(origin or part)
     # A function may set a name of what is around it at any time.
     for part in walk_with(scope, _SETTING_AROUND):
         if isinstance(part, (ast.Global, ast.Nonlocal)):
@@ -39,21 +40,3 @@ def _parts_in_scope(statement: ast.stmt) -> Iterator[ast.AST]:
         part = waiting.pop()
         yield part
         waiting += () if isinstance(part, (*_DEFINITIONS, ast.Lambda)) else child_nodes(part)
-
-
-def names_bound_by(node: ast.AST) -> Iterator[tuple[str, object]]:
-    """Yield the names that a node binds, or unbinds, each with what tells it from other bindings."""
-    if isinstance(node, ast.Name) and not isinstance(node.ctx, ast.Load):
-        yield node.id, node
-    elif isinstance(node, (*_DEFINITIONS, ast.ExceptHandler, ast.MatchAs, ast.MatchStar)) and node.name:
-        yield node.name, node
-    elif isinstance(node, ast.MatchMapping) and node.rest:
-        yield node.rest, node
-    elif isinstance(node, ast.Import):
-        for alias in node.names:
-            root = alias.name.partition(".")[0]
-            yield alias.asname or root, alias.name if alias.asname else root
-    elif isinstance(node, ast.ImportFrom):
-        yield from ((alias.asname or alias.name, (node.level, node.module, alias.name)) for alias in node.names)
-    elif isinstance(node, ast.Global):
-        yield from ((name, node) for name in node.names)

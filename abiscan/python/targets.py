@@ -6,6 +6,7 @@ import ast
 import re
 from collections.abc import Iterator, Sequence
 
+from abiscan.python.bound_names import names_bound_by
 from abiscan.python.nodes import child_nodes, walk
 from abiscan.regex import regex
 
@@ -98,14 +99,7 @@ def bound_names(statement: ast.stmt | ast.expr) -> set[str]:
         if isinstance(node, (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)):
             names.update(named.target.id for named in walk(node) if isinstance(named, ast.NamedExpr))
             continue
-        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
-            names.add(node.id)
-        if isinstance(node, (ast.MatchAs, ast.MatchStar)) and node.name:
-            names.add(node.name)
-        if isinstance(node, ast.MatchMapping) and node.rest:
-            names.add(node.rest)
-        if isinstance(node, ast.alias):
-            names.add((node.asname or node.name).split(".")[0])
+        names.update(name for name, _ in names_bound_by(node))
         waiting.extend(child_nodes(node))
     return names - {"*"}
 

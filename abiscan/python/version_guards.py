@@ -12,6 +12,7 @@ import sys
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import Final
 
+from abiscan.python.bound_names import names_bound_by
 from abiscan.python.nodes import child_nodes, walk
 from abiscan.regex import regex
 
@@ -214,12 +215,8 @@ def bound_by(part: ast.AST) -> Iterator[tuple[str, ast.expr | None]]:
     elif isinstance(part, ast.withitem) and part.optional_vars is not None:
         pairs = [(part.optional_vars, part.context_expr)]
     else:
-        if isinstance(part, _IMPORTS):
-            yield from ((alias.asname or alias.name.partition(".")[0], None) for alias in part.names)
-        elif isinstance(part, (ast.Global, ast.Nonlocal)):
-            yield from ((name, None) for name in part.names)
-        elif isinstance(part, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.MatchAs, ast.MatchStar)):
-            yield from ((part.name, None),) if part.name else ()
+        # The names that are targets come with what they are targets of.
+        yield from ((name, None) for name, _ in (() if isinstance(part, ast.Name) else names_bound_by(part)))
         return
     for target, value in pairs:
         yield from ((node.id, value) for node in walk(target) if isinstance(node, ast.Name) and _is_stored(node))

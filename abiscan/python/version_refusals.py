@@ -13,10 +13,11 @@ from typing import Final
 
 from msgspec import Struct
 
+from abiscan.python.bound_names import names_bound_in
 from abiscan.python.dynamic_names import absolute_name, package_of
 from abiscan.python.library import LocatedModule, PythonCode
 from abiscan.python.nodes import walk
-from abiscan.python.sole_bindings import names_bound_by, sole_bindings
+from abiscan.python.sole_bindings import sole_bindings
 from abiscan.python.sources import is_for_users
 from abiscan.python.version_tests import Find, Found, truth_of
 from abiscan.regex import regex
@@ -140,9 +141,7 @@ def _inside(function: ast.FunctionDef | ast.AsyncFunctionDef, around: Find) -> F
     """Return what finds the names in a function."""
     own = sole_bindings(function)
     parameters = {part.arg for part in walk(function.args) if isinstance(part, ast.arg)}
-    bound = parameters.union(
-        name for statement in function.body for part in walk(statement) for name, _ in names_bound_by(part)
-    )
+    bound = parameters.union(name for statement in function.body for name in names_bound_in(statement))
 
     def find(name: str) -> Found | None:
         if name not in bound:

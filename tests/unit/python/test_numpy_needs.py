@@ -41,6 +41,8 @@ def needs(
         ("def f(): return np.Inf if np.less else -np.Inf", [("2.0", "numpy.Inf")]),
         ("def f(x: np.float_): ...", [("2.0", "numpy.float_")]),
         ("def f():\n  from numpy import product", [("2.0", "numpy.product")]),
+        ("import numpy.linalg\ndef f(): return numpy.Inf", [("2.0", "numpy.Inf")]),
+        ("import numpy.linalg\ndef f():\n  del numpy\n  return numpy.Inf", []),
         ("def f():\n  try: return np.Inf\n  except ValueError: return 0", [("2.0", "numpy.Inf")]),
         ("def f(): return np.inf, np.nan, np.float64", []),
         ("def f():\n  try: return np.Inf\n  except AttributeError: return np.inf", []),
