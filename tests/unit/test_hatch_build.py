@@ -13,6 +13,7 @@ from types import ModuleType
 from typing import Any, Final
 
 import pytest
+from hatchling.builders.sdist import SdistBuilder
 
 ROOT: Final = Path(__file__).parents[2]
 PROGRAM: Final = "from abiscan.__main__ import main; main()"
@@ -90,6 +91,14 @@ def test_links_of_the_readme_lead_to_the_repository_where_its_address_is_known()
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("compiler")
+@pytest.mark.parametrize("folder", ["sample_binaries", "tests/data", ".github", ".ci"])
+def test_the_source_distribution_leaves_nothing_out(folder: str) -> None:
+    """Extensions for Windows are called as bytecode is."""
+    included = {file.relative_path for file in SdistBuilder(str(ROOT)).recurse_included_files()}
+    files = (path.relative_to(ROOT) for path in ROOT.joinpath(folder).rglob("*") if path.is_file())
+    assert [str(path) for path in files if str(path) not in included and "__pycache__" not in path.parts] == []
+
+
 def test_with_a_compiler_the_wheel_has_the_extension(package: Path) -> None:
     data = built(package, "standard")
     ((module, place),) = data["force_include"].items()
