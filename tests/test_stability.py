@@ -5,6 +5,7 @@ pytest tests/test_stability.py --update-golden     # adds what is new; a line th
 
 from __future__ import annotations
 
+import importlib.metadata
 import inspect
 import json
 import re
@@ -16,6 +17,7 @@ from typing import Any, Final
 import click
 import pytest
 from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
 
 import abiscan
 from abiscan.cli import main as program
@@ -82,6 +84,18 @@ def test_the_page_for_adoption_lists_the_dependencies() -> None:
     required = [Requirement(text).name for text in project["dependencies"]]
     page = (ROOT / "docs" / "adoption.md").read_text()
     assert re.findall(r"^\| ([a-z0-9.-]+) \| [^|]+ \| [^|]+ \| [^|]+ \|$", page, re.MULTILINE)[1:] == required
+
+
+def test_the_page_for_adoption_names_what_the_dependencies_need() -> None:
+    found, left = set[str](), ["abiscan"]
+    while left:
+        needed = map(Requirement, importlib.metadata.requires(left.pop()) or ())
+        here = [one for one in needed if one.marker is None or one.marker.evaluate({"extra": ""})]
+        names = {canonicalize_name(one.name) for one in here}
+        left += names - found
+        found |= names
+    page = (ROOT / "docs" / "adoption.md").read_text()
+    assert found - {canonicalize_name(word) for word in re.findall(r"[\w.-]*\w", page)} == set()
 
 
 def test_the_changelog_has_this_version_below_what_is_unreleased() -> None:
