@@ -99,6 +99,9 @@ def test_operators() -> None:
 def test_torch_operators() -> None:
     found = abiscan.torch_operators("2.6.0", machine="aarch64")
     assert found.operators.operators["aten::tanh"].schema == "aten::tanh(Tensor self) -> Tensor"
+    # All of them are in the dispatcher, with the schemas of native_functions.yaml.
+    (tanh,) = (item for item in json.loads(found.to_json())["operators"] if item["name"] == "aten::tanh")
+    assert (tanh["inferred"], tanh["jit_only"]) == (False, False)
 
 
 def test_api_history() -> None:

@@ -10,7 +10,9 @@ import pytest
 import abiscan
 from abiscan.cli import main
 from abiscan.findings import Rule
+from abiscan.hooks import lock_fitting
 from abiscan.inputs.session import Session
+from abiscan.results.lock import LockFit
 from abiscan.rules import EVERY_RULE
 from tests.fakes import package_wheel
 
@@ -80,6 +82,32 @@ def test_fit_of_a_lock_takes_a_release_or_none(tmp_path: Path) -> None:
     assert "  torch (absent) -> 2.9.1\n" in run(*words, "--torch", "2.9.1").stdout
     other = run(*words, "--torch", str(tmp_path))
     assert (other.exit_code, f"{tmp_path}: is no release of torch" in other.stderr) == (2, True)
+
+
+def test_what_stands_in_the_way_of_a_lock_leaves_its_pins_as_they_are(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lock, pins = tmp_path / "uv.lock", tmp_path / "pins.txt"
+    lock.write_text(LOCK)
+    pins.write_text("plain==0.9\n")
+    obstacle = "no versions of plain work together"
+    nothing = LockFit(lock="", torch="2.9.1", broken=(), changes=(), unknown=(), command=None, obstacle=obstacle)
+    monkeypatch.setattr(lock_fitting, "fit_lock", lambda *_: nothing)
+    text = run("fit", str(lock))
+    assert (text.exit_code, text.stdout, text.stderr) == (1, f"{obstacle}\n", "")
+    refused = run("fit", str(lock), "--format", "requirements", "--output", str(pins))
+    assert (refused.exit_code, refused.stdout, refused.stderr) == (1, "", f"abiscan: {obstacle}\n")
+    assert pins.read_text() == "plain==0.9\n"
+
+
+@pytest.mark.parametrize("words", [("--cpu", "none-such"), ("--system", "none-such")])
+def test_fit_looks_for_nothing_on_a_processor_or_a_system_that_is_not_known(
+    words: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(abiscan, "fit", lambda *_args, **_kwargs: pytest.fail("the index is read"))
+    result = run("fit", "plain", "--torch", "2.9.1", "--no-index", *words)
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert "none-such" in result.stderr
 
 
 def test_fit_of_a_file_of_requirements(tmp_path: Path) -> None:

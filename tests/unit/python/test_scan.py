@@ -107,6 +107,18 @@ def test_a_function_acts_by_what_stands_in_the_sources_that_define_it(monkeypatc
     assert looked_at == [id(code.outline("p/user.py"))]
 
 
+@pytest.mark.parametrize(
+    ("line", "acts"),
+    [
+        *(("from . import other", True), ("from .other import name", True), ("from p import other", True)),
+        *(("import p.other", True), ("from os import sep", False), ("import os, sys", False)),
+    ],
+)
+def test_an_import_acts_if_it_is_one_of_the_package(line: str, acts: bool) -> None:
+    code = PythonCode(PackageFiles(TextSources({"p/__init__.py": "", "p/other.py": ""})), ["p"], (3, 11))
+    assert code.acts(ast.parse(line)) is acts
+
+
 def test_what_a_docstring_mentions_is_not_used() -> None:
     source = (
         b'#!/bin/sh\n# note\n"""Text aa.b1"""\nimport aa\n'

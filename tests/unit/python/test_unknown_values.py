@@ -406,6 +406,18 @@ assert isinstance(run, Kernel)
     assert outcome.raised is None
 
 
+@pytest.mark.parametrize(
+    "call",
+    [
+        *("ord(platform.node())", "chr(platform.node())", "round(2.5, platform.node())"),
+        *("round(2.5, ndigits=platform.node())", "pow(2, 3, mod=platform.node())", "divmod(7, platform.node())"),
+    ],
+)
+def test_a_function_of_python_of_what_is_not_known_raises_nothing(call: str) -> None:
+    outcome = outcome_of(f"x = {call}\n")
+    assert (outcome.raised, outcome.gaps) == (None, ())
+
+
 PAIRS = """
 kinds = [Kind, *(type(f"K{number}", (Kind,), {}) for number in range(9))]
 pairs = [(first, second) for first in kinds for second in kinds]
