@@ -13,8 +13,11 @@ TOGETHER: Final = {
     "tests/oracle/test_ground_truth.py": "corpus",
     "tests/oracle/test_packages.py": "corpus",
     "tests/oracle/test_registrations.py": "corpus",
+    "tests/oracle/test_dispatch_table.py": "operators of torch",
     "tests/oracle/test_live.py": "operators of torch",
+    "tests/oracle/test_release_tool.py": "operators of torch",
     "tests/oracle/test_torch_release.py": "operators of torch",
+    "tests/oracle/test_unlisted_torch.py": "operators of torch",
 }
 """Files that share what is expensive, each with the name of its group."""
 

@@ -57,20 +57,25 @@ def copy(tmp_path: Path) -> Path:
     return Path(shutil.copytree(PACKAGE, tmp_path / "abiscan", ignore=shutil.ignore_patterns("data", "__pycache__")))
 
 
-def test_the_contracts_hold(copy: Path) -> None:
-    done = lint_imports(copy.parent)
-    assert done.returncode == 0, done.stdout
-    assert "0 broken" in done.stdout
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("module", WRONG)
-def test_a_wrong_import_breaks_a_contract(module: str, copy: Path) -> None:
-    file = copy / module
-    file.write_text(file.read_text("utf-8") + f"\n\ndef wrong() -> None:\n    {WRONG[module]}\n", encoding="utf-8")
+def test_each_wrong_import_breaks_a_contract(copy: Path) -> None:
+    lines = {}
+    for module, wrong in WRONG.items():
+        file = copy / module
+        source = file.read_text("utf-8") + f"\n\ndef wrong() -> None:\n    {wrong}\n"
+        file.write_text(source, encoding="utf-8")
+        lines[module] = f"(l.{source.count(chr(10))})"
     done = lint_imports(copy.parent)
     assert done.returncode == 1, done.stdout
-    assert "1 broken" in done.stdout or "2 broken" in done.stdout
+    chains = re.findall(r"^- +(abiscan\..*)$", done.stdout, re.MULTILINE)
+    starts = {module: f"abiscan.{module.removesuffix('.py').replace('/', '.')} -> " for module in WRONG}
+    missed = [
+        module
+        for module, start in starts.items()
+        if not any(chain.startswith(start) and lines[module] in chain for chain in chains)
+    ]
+    # What is wrong inside a room is shown as the import that would have to go, which may be the one against it.
+    assert missed == ["rules/symptom.py"]
+    assert "- .undefined_symbol -> .symptom (1 import)" in done.stdout
 
 
 def test_a_room_that_no_contract_names_breaks_one(copy: Path) -> None:
@@ -101,9 +106,8 @@ def test_no_keyword_of_a_package_meets_a_parameter_of_ours() -> None:
 def test_no_two_public_classes_share_a_name() -> None:
     places: dict[str, list[str]] = {}
     for path in sorted(PACKAGE.rglob("*.py")):
-        for node in ast.parse(path.read_text("utf-8")).body:
-            if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
-                places.setdefault(node.name, []).append(path.name)
+        for name in re.findall(r"^class ([^_\W]\w*)", path.read_text("utf-8"), re.MULTILINE):
+            places.setdefault(name, []).append(path.name)
     assert len(places) > 100
     assert {name: files for name, files in places.items() if len(files) > 1} == {}
 

@@ -105,7 +105,10 @@ def test_a_device_is_written_and_stays(folder: Path) -> None:
     assert names(folder) == {"x.so", "null", "full"}
 
 
-@pytest.mark.parametrize("name", ["/dev/stdout", "/proc/self/fd/1", "/dev/fd/1", "link"])
+@pytest.mark.parametrize(
+    "name",
+    ["/dev/stdout", "link", *(pytest.param(f"{fd}/1", marks=pytest.mark.long) for fd in ("/proc/self/fd", "/dev/fd"))],
+)
 def test_the_own_stdout(folder: Path, name: str) -> None:
     (folder / "link").symlink_to("/dev/stdout")
     assert check(folder, "--output", name) == Finished(code=0, out=REPORT, err="")

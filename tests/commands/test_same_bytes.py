@@ -28,7 +28,7 @@ CONFLICTS = SAMPLES / "registration_conflicts"
 NARROWED_BY_KEYS = str(CONFLICTS / "library_block_misuse-def_with_key.so")
 UNDEFINED = str(SAMPLES / "undefined_symbol_signature" / "undefined_symbol_signature.so")
 KERNELS = str(CONFLICTS / "dispatch_key_drift.so")
-WHEEL = str(next((Path(__file__).parents[1] / "data" / "wheels").glob("tensordict-*.whl")))
+WHEEL = str(next((Path(__file__).parents[1] / "data" / "wheels").glob("torch_c_dlpack_ext-*.whl")))
 TORCH = ("--torch", "2.13.0")
 EVERYTHING_NEW, KEPT, TWO_JOBS, TRACED = TOGETHER
 

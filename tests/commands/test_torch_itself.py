@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import subprocess
+import venv
 from collections.abc import Callable
 from pathlib import Path
 
@@ -12,7 +13,7 @@ import pytest
 from tests import live_torch
 from tests.commands.processes import run
 from tests.elf_builder import Elf
-from tests.fakes import install
+from tests.fakes import install, site_of, torch_package
 
 pytestmark = [pytest.mark.slow, pytest.mark.skipif(live_torch.build() is None, reason="needs torch")]
 
@@ -65,8 +66,13 @@ def test_a_torch_that_works_is_known_to(tmp_path: Path) -> None:
     assert (done.code, json.loads(done.out)["torch"]["imports"]) == (0, True)
 
 
-def test_imports_are_tried_only_if_somebody_asks(site: Path, tmp_path: Path) -> None:
-    python, mark = tmp_path / "environment" / "bin" / "python", tmp_path / "imported"
+def test_imports_are_tried_only_if_somebody_asks(tmp_path: Path) -> None:
+    """With a torch of nothing but its libraries, which is imported at once."""
+    venv.create(tmp_path / "environment", with_pip=False)
+    site, mark = site_of(tmp_path / "environment"), tmp_path / "imported"
+    (torch_package(site) / "__init__.py").touch()
+    install(site, "torch", {}, version="9.9.0+cpu", requires="")
+    python = tmp_path / "environment" / "bin" / "python"
     codes = {
         "good": f"import torch\nopen({str(mark)!r}, 'w').close()\n",
         "bad": "import torch\ntorch.nope\n",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
@@ -14,7 +15,7 @@ from abiscan.emulation import torch_libraries
 from abiscan.inputs import interpreter
 from abiscan.inputs.files import Files
 from abiscan.registrations import TorchRegistrations
-from abiscan.torches import from_libs
+from abiscan.torches import from_libs, from_python
 
 
 @pytest.fixture(autouse=True, scope="session")
@@ -50,3 +51,11 @@ def static() -> Operators:
         pytest.skip("needs torch")
     files = Files()
     return from_libs.read_operators(from_libs.from_path(package, files), files)
+
+
+@pytest.fixture(scope="session")
+def running() -> Operators:
+    """What the dispatcher of the running torch has: it takes seconds."""
+    if interpreter.installed_torch() is None:
+        pytest.skip("needs torch")
+    return from_python.read_operators(sys.executable)

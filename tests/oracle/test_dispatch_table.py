@@ -11,7 +11,6 @@ import gzip
 import json
 import os
 import re
-import sys
 from collections import Counter
 from collections.abc import Mapping
 from importlib.util import find_spec
@@ -26,7 +25,6 @@ from abiscan.dispatch.table import DispatchTable, EntrySource, TableEntry
 from abiscan.inputs.files import Files
 from abiscan.torches.from_libs import from_path, read_operators
 from abiscan.torches.from_python import _dumped_kernels
-from abiscan.torches.from_python import read_operators as read_live
 from tests import live_torch
 
 TRUTH, TORCHES = os.environ.get("ABISCAN_GROUND_TRUTH"), os.environ.get("ABISCAN_TORCHES")
@@ -83,9 +81,9 @@ def release_of(version: str) -> tuple[int, int]:
 
 
 @needs_torch
-def test_every_operator_and_key_of_the_running_torch() -> None:
+def test_every_operator_and_key_of_the_running_torch(running: Operators) -> None:
     answer = json.loads(live_torch.run(ASK, check=True).stdout)
-    table = DispatchTable(release_of(answer["version"]), read_live(sys.executable))
+    table = DispatchTable(release_of(answer["version"]), running)
     given = {name: printed_row(table, name) for name in answer["tables"]}
     assert given == {name: read_row(text) for name, text in answer["tables"].items()}
     assert len(given) > 3000

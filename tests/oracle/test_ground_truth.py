@@ -40,8 +40,8 @@ from tools import ground_truth
 RECORDED: Final = f"{TORCH}+cpu"
 SMALL_WHEELS: Final = Path(__file__).parents[1] / "data" / "wheels"
 SMALL: Final = ("tensordict-0.6.2", "torch-c-dlpack-ext-0.1.5", "torchaudio-2.9.1-aarch64")
-LARGE: Final = ("intel-extension-for-pytorch-2.6.0", "intel-extension-for-pytorch-2.7.0")
-"""Of the three releases whose libraries take half of the time of all wheels, those that are left to the long tests."""
+LARGE: Final = tuple(f"intel-extension-for-pytorch-{version}" for version in ("2.6.0", "2.7.0", "2.8.0"))
+"""Releases whose libraries take half of the time of all wheels; ``test_registrations.py`` has the last one, too."""
 either_size = pytest.mark.parametrize("is_large", [False, pytest.param(True, marks=pytest.mark.long)])
 
 

@@ -166,13 +166,10 @@ TORCH_LIBRARY(abiscan_reported, m) {
 """
 
 
+# tests/oracle/test_operator_calls.py has one without linkage table, and test_schema.py type variables, too.
+@pytest.mark.long
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    "options",
-    # tests/oracle/test_operator_calls.py has one without linkage table, too.
-    [pytest.param(("-fno-plt", "-O2"), marks=pytest.mark.long), ("-DTYPEVARS",)],
-    ids=["no linkage table", "type variable"],
-)
+@pytest.mark.parametrize("options", [("-fno-plt", "-O2"), ("-DTYPEVARS",)], ids=["no linkage table", "type variable"])
 def test_what_an_extension_registers(tmp_path: Path, options: tuple[str, ...]) -> None:
     """With calls that bypass the linkage table; and a schema with a type variable, which torch refuses."""
     torch = interpreter.installed_torch()

@@ -47,9 +47,7 @@ def recorded(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, An
     root = tmp_path_factory.mktemp("packages")
     for name, files in PACKAGES.items():
         _write(root / name / name, files)
-    folders = [str(root / name) for name in PACKAGES]
-    command = [sys.executable, str(IMPORTER), *folders]
-    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    done = live_torch.run(IMPORTER.read_text("utf-8"), *(root / name for name in PACKAGES), check=True)
     operators, *lines = [json.loads(line) for line in done.stdout.splitlines()]
     return {line["module"]: {**line, "folder": root / line["module"], "of_torch": set(operators)} for line in lines}
 

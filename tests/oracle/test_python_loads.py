@@ -6,7 +6,6 @@ import json
 import os
 import re
 import shutil
-import subprocess
 import sys
 from pathlib import Path
 from typing import Any, Final
@@ -67,8 +66,7 @@ def ends(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, Any]]:
     folders = {f"{name}/{kind}": root / kind / name for name, _, kind in CASES}
     for name, code, kind in CASES:
         _write(root / kind / name / name, name, code, LIBRARIES[kind])
-    command = [sys.executable, "-W", "ignore", str(IMPORTER), *map(str, folders.values())]
-    done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, check=True)
+    done = live_torch.run(IMPORTER.read_text("utf-8"), *folders.values(), check=True)
     lines = [json.loads(line) for line in done.stdout.splitlines()[1:]]
     return {case: {**line, "folder": folders[case]} for case, line in zip(folders, lines, strict=True)}
 

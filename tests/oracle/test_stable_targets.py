@@ -48,7 +48,10 @@ def compiled(folder: Path, source: str, *options: str, language: str = "c++") ->
 
 @pytest.mark.skipif(shutil.which("g++") is None, reason="needs g++")
 @pytest.mark.skipif(live_torch.version() != "2.13.0", reason="needs torch 2.13.0 in this interpreter")
-@pytest.mark.parametrize(("target", "minimum"), [("2.10", "2.10.0"), ("2.11", "2.11.0"), ("2.13", "2.13.0")])
+@pytest.mark.parametrize(
+    ("target", "minimum"),
+    [("2.10", "2.10.0"), pytest.param("2.11", "2.11.0", marks=pytest.mark.long), ("2.13", "2.13.0")],
+)
 def test_the_same_source_needs_the_torch_that_it_is_compiled_for(tmp_path: Path, target: str, minimum: str) -> None:
     spec = importlib.util.find_spec("torch")
     assert spec is not None

@@ -9,7 +9,6 @@ from __future__ import annotations
 import functools
 import importlib.util
 import shutil
-import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Final
@@ -19,6 +18,7 @@ import pytest
 from abiscan.binary.elf import ElfFile, Machine
 from abiscan.dispatch import acceptance, stable, wordings
 from abiscan.dispatch.messages import word_message
+from abiscan.dispatch.operators import Operators
 from abiscan.dispatch.wordings import reword
 from abiscan.emulation import torch_libraries
 from abiscan.findings import Effect
@@ -35,7 +35,6 @@ from abiscan.torches import (
     embedded_python,
     embedded_registries,
     from_libs,
-    from_python,
     layouts,
     unlisted_torch_headers,
 )
@@ -225,13 +224,14 @@ def test_without_some_data_every_rule_answers_or_says_that_it_cannot(
             assert Report(results=(result,)).exit_code(Effect.ABORTS, strict=True) == 1, sample
 
 
-def test_schemas_are_printed_as_its_dispatcher_does(make: Make, cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_schemas_are_printed_as_its_dispatcher_does(
+    make: Make, cache: Path, monkeypatch: pytest.MonkeyPatch, running: Operators
+) -> None:
     """The libraries have them as they were written: ``p=2`` for a float, two spaces, ``int[2] x=[0, 0]``."""
     hide_identity(monkeypatch)
     session = Session(folder=cache)
     torch = TorchAt(make("2.16.0")).open(session.files(), session).for_linux()
     read = torch.operators(torch.release_for(Machine.X86_64)).look_up()
-    running = from_python.read_operators(sys.executable)
     own = {name: operator.schema for name, operator in running.operators.items()}
     found = {name: format_schema(operator.schema) for name, operator in read.operators.items()}
     assert len(found) > 3000

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
 
 from abiscan.inputs.workload import read_workload
+from tests import live_torch
 
 pytestmark = pytest.mark.skipif(find_spec("torch") is None, reason="needs torch in this interpreter")
 
@@ -65,8 +64,8 @@ def saved(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, lis
     folder = tmp_path_factory.mktemp("models")
     script = folder / "save.py"  # torch.jit.script reads the source of what it compiles
     script.write_text(SAVE)
-    command = [sys.executable, "-W", "ignore", str(script)]
-    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=True, timeout=600)
+    run = "import runpy, sys\nrunpy.run_path(sys.argv[1], run_name='__main__')"
+    done = live_torch.run(run, script, cwd=folder, check=True)
     return folder, json.loads(done.stdout)
 
 

@@ -44,7 +44,9 @@ def stale_parameters(source: str) -> Iterator[str]:
 def test_docstrings_name_parameters_that_exist() -> None:
     files = [file for folder in FOLDERS for file in ROOT.joinpath(folder).rglob("*.py")]
     assert len(files) > 500
-    assert [(file, fault) for file in files for fault in stale_parameters(file.read_text("utf-8"))] == []
+    sources = {file: text for file in files if ":param " in (text := file.read_text("utf-8"))}
+    assert len(sources) > 200
+    assert [(file, fault) for file, source in sources.items() for fault in stale_parameters(source)] == []
 
 
 SOURCE: Final = """

@@ -5,13 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Final
 
 from abiscan.cpu.processors import Cpu
 from abiscan.python.installed import Surroundings
+from abiscan.python.machine import Limits
 from abiscan.python.model import Answer, LoadedBy, NoResult, OtherTorch, Raised, Reading
 from abiscan.python.reading import read_package
 from abiscan.python.torch_names import TorchNames
 from abiscan.python.torch_texts import DEFAULT_OVERLOAD
+
+_LIMITS: Final = Limits()
 
 
 @dataclass(frozen=True)
@@ -102,6 +106,7 @@ def reading_of(
     world: FakeWorld | None = None,
     around: Surroundings | None = None,
     built_for: tuple[OtherTorch, ...] = (),
+    limits: Limits = _LIMITS,
 ) -> Reading:
     """Read a package."""
     return read_package(
@@ -110,6 +115,7 @@ def reading_of(
         lambda: world or FakeWorld(),
         surroundings=around,
         built_for=lambda path: built_for if path.endswith(".so") else (),
+        limits=limits,
     )
 
 
