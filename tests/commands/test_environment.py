@@ -82,8 +82,9 @@ def test_one_rule(variable: str | None, name: str, origin: str, folder: Path, tm
     expected = f"environment {folder / name} ({origin})"
     assert first_line(folder, tmp_path, "doctor", *option, env=env) == expected
     assert first_line(folder, tmp_path, "check", f"in_{name}", *option, env=env) == expected
-    installed = first_line(folder, tmp_path, "pip", *option, "install", "-q", "--no-deps", "--dry-run", "pkg", env=env)
-    assert installed == expected
+    if not option:  # test_installs.py has the option
+        line = first_line(folder, tmp_path, "pip", "install", "-q", "--no-deps", "--dry-run", "pkg", env=env)
+        assert line == expected
 
 
 def test_pip_installs_into_the_environment_that_abiscan_is_in(folder: Path, tmp_path: Path) -> None:

@@ -320,6 +320,6 @@ def test_what_was_there_is_not_relocated_again() -> None:
 
 @pytest.mark.slow
 def test_a_chain_as_long_as_a_hostile_file_likes() -> None:
-    length = 2_000  # deeper than Python recurses
+    length = 1_200  # deeper than Python recurses
     needed = {f"n{number}": (f"n{number + 1}",) for number in range(length)}
     assert order({"ext": ("n0",), **needed, f"n{length}": ()})[0] == f"n{length}"
