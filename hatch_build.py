@@ -29,9 +29,6 @@ MODULE = "_core.abi3.so"
 FROM_PYPI = "ziglang"  # a C compiler as a wheel
 OPTIONS = ("-std=c11", "-O3", "-fPIC", "-shared", "-fvisibility=hidden", "-ffp-contract=off")
 MACHINES = ("x86_64", "aarch64")
-OLDEST = 13 if sys.version_info >= (3, 13) else 10
-"""The minor version of the oldest Python that the module runs in: since 3.13, headers name no functions with sizes of
-type ``Py_ssize_t`` (``_PyArg_ParseTuple_SizeT``), which older ones need for the formats of bytes."""
 
 
 class CompileHook(BuildHookInterface[Any]):
@@ -56,7 +53,7 @@ class CompileHook(BuildHookInterface[Any]):
             self.app.display_warning(f"abiscan is built without its native processor: {problem}")
             return
         build_data["pure_python"] = False
-        build_data["tag"] = f"cp3{OLDEST}-abi3-{sysconfig.get_platform().replace('-', '_').replace('.', '_')}"
+        build_data["tag"] = f"cp310-abi3-{sysconfig.get_platform().replace('-', '_').replace('.', '_')}"
         if not is_editable:
             build_data["force_include"][str(module)] = str(SOURCES / MODULE)
 

@@ -4,6 +4,19 @@
 #define Py_LIMITED_API 0x030A0000
 #include <Python.h>
 
+#if PY_VERSION_HEX >= 0x030D0000
+/* What older headers call these: since 3.13 they are the same, but in older Pythons the plain ones refuse "y#". */
+PyAPI_FUNC(int) _PyArg_Parse_SizeT(PyObject *, const char *, ...);
+PyAPI_FUNC(int) _PyArg_ParseTuple_SizeT(PyObject *, const char *, ...);
+#define PyArg_Parse _PyArg_Parse_SizeT
+#define PyArg_ParseTuple _PyArg_ParseTuple_SizeT
+#endif
+
+/* Not Py_RETURN_NONE: since 3.12 it counts no reference, and in older Pythons None would go. */
+#undef Py_RETURN_NONE
+#undef Py_RETURN_TRUE
+#undef Py_RETURN_FALSE
+
 #include "core.h"
 #include "links.h"
 #include "measure.h"
@@ -115,7 +128,7 @@ static PyObject *processor_map(PyObject *self, PyObject *arguments) {
         return NULL;
     if (!memory_map(&core_of(self)->memory, first, last, (uint8_t)(permissions & 7)))
         return fails(self, "no memory to map", first << PAGE_SHIFT);
-    Py_RETURN_NONE;
+    return Py_NewRef(Py_None);
 }
 
 static PyObject *processor_unmap(PyObject *self, PyObject *arguments) {
@@ -125,7 +138,7 @@ static PyObject *processor_unmap(PyObject *self, PyObject *arguments) {
         return NULL;
     if (!memory_unmap(&core_of(self)->memory, first, last))
         return fails(self, "no memory to unmap", first << PAGE_SHIFT);
-    Py_RETURN_NONE;
+    return Py_NewRef(Py_None);
 }
 
 /* Whether so many bytes are mapped; they may go around the end of the address space, which never is. */
@@ -265,7 +278,7 @@ static PyObject *processor_write(PyObject *self, PyObject *const *arguments, Py_
                 memcpy(page->data + offset, bytes + done, (size_t)part);
             done += part;
         }
-    Py_RETURN_NONE;
+    return Py_NewRef(Py_None);
 }
 
 static PyObject *processor_permissions(PyObject *self, PyObject *where) {
@@ -284,7 +297,7 @@ static PyObject *processor_guard(PyObject *self, PyObject *arguments) {
         return NULL;
     if (size < 0 || size > MOST_GUARDED || !memory_guard(&core_of(self)->memory, address, (uint64_t)size, guarded))
         return fails(self, "nothing is mapped at", address);
-    Py_RETURN_NONE;
+    return Py_NewRef(Py_None);
 }
 
 /* Registers */
@@ -324,7 +337,7 @@ static PyObject *processor_reg_write(PyObject *self, PyObject *const *arguments,
         value = value != 0;
     for (unsigned at = 0; at < place.size + place.cleared; at++)
         place.bytes[at] = at < place.size ? (uint8_t)(value >> (8 * at)) : 0;
-    Py_RETURN_NONE;
+    return Py_NewRef(Py_None);
 }
 
 static Vector *vector_at(PyObject *self, long number) {
@@ -357,7 +370,7 @@ static PyObject *processor_set_vector(PyObject *self, PyObject *arguments) {
         return NULL;
     }
     memcpy(vector->b, bytes, sizeof vector->b);
-    Py_RETURN_NONE;
+    return Py_NewRef(Py_None);
 }
 
 enum { PC, SP, COUNT, LIMIT, FAULTS, ADDRESS };
@@ -397,7 +410,7 @@ static PyObject *processor_add_breakpoint(PyObject *self, PyObject *where) {
         return NULL;
     if (!add_breakpoint(core_of(self), address))
         return PyErr_NoMemory();
-    Py_RETURN_NONE;
+    return Py_NewRef(Py_None);
 }
 
 static PyObject *processor_remove_breakpoint(PyObject *self, PyObject *where) {
@@ -405,7 +418,7 @@ static PyObject *processor_remove_breakpoint(PyObject *self, PyObject *where) {
     if (!to_word(where, &address))
         return NULL;
     remove_breakpoint(core_of(self), address);
-    Py_RETURN_NONE;
+    return Py_NewRef(Py_None);
 }
 
 static PyObject *processor_extensions(PyObject *self, PyObject *first) {
@@ -561,7 +574,7 @@ static PyObject *links_add_pointer_of(PyObject *self, PyObject *arguments) {
         return NULL;
     if (!links_add_pointer(links_in(self), at, target))
         return PyErr_NoMemory();
-    Py_RETURN_NONE;
+    return Py_NewRef(Py_None);
 }
 
 static PyObject *as_list(const List *list) {
@@ -803,7 +816,7 @@ static PyObject *module_instructions(PyObject *module, PyObject *arguments) {
             Py_DECREF(list);
             if (measured == SHORT_OF || measured == NO_INSTRUCTION) /* it goes on behind the end, or there is none */
                 return PyList_New(0);
-            Py_RETURN_NONE;
+            return Py_NewRef(Py_None);
         }
         PyObject *branches = found.branches ? Py_True : Py_False;
         if (!append(list, Py_BuildValue("KO", (unsigned long long)(address + (uint64_t)at), branches)))
