@@ -18,7 +18,7 @@ import signal
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Generator, Iterator
 from pathlib import Path
 from typing import Any, Final
 
@@ -30,9 +30,6 @@ from abiscan.dispatch.operators import Operators
 from abiscan.inputs import memory
 from abiscan.torches.operator_table import OperatorTable
 from tests import groups
-
-# What is collected stays: looking for garbage among it takes a tenth of the time (``pytest_collection_finish``).
-gc.disable()
 
 # Which constants hypothesis tries would depend on the modules that are imported; to read 650 of them takes seconds.
 vars(providers)["is_local_module_file"] = lambda _path: False
@@ -84,6 +81,16 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> Any:
     return scheduler
 
 
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, object, object]:
+    """What is collected stays: to look for garbage among it takes a tenth of the time."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.enable()
+
+
 @pytest.hookimpl(trylast=True)
 def pytest_collection_finish() -> None:
     """What was imported and collected stays to the end: no collection of garbage looks through it again.
@@ -93,7 +100,6 @@ def pytest_collection_finish() -> None:
     gc.collect()
     gc.freeze()
     gc.set_threshold(100_000)
-    gc.enable()
 
 
 def _skipped(config: pytest.Config) -> Counter[str]:
