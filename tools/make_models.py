@@ -71,7 +71,7 @@ class Custom(nn.Module):
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         """Run it."""
-        return torch.ops.abiscan_models.twice(x) + 1  # type: ignore[no-any-return]
+        return torch.ops.abiscan_models.twice(x) + 1
 
 
 class Boxes(nn.Module):
@@ -81,7 +81,7 @@ class Boxes(nn.Module):
         """Run it."""
         kept = torch.ops.torchvision.nms(boxes, scores, 0.5)
         rois, aligned = torch.cat([torch.zeros([len(kept), 1]), boxes[kept]], dim=1), False
-        return torch.ops.torchvision.roi_align(image, rois, 1.0, 2, 2, 2, aligned)  # type: ignore[no-any-return]
+        return torch.ops.torchvision.roi_align(image, rois, 1.0, 2, 2, 2, aligned)
 
 
 class Sound(nn.Module):
@@ -89,7 +89,7 @@ class Sound(nn.Module):
 
     def forward(self, waves: torch.Tensor, coefficients: torch.Tensor) -> torch.Tensor:
         """Run it."""
-        return torch.ops.torchaudio._lfilter(waves, coefficients, coefficients)  # type: ignore[no-any-return]
+        return torch.ops.torchaudio._lfilter(waves, coefficients, coefficients)
 
 
 def savers(*, compiled: bool) -> dict[str, Saver]:
