@@ -78,19 +78,22 @@ def describe(root: str, executable: str) -> UnpackedPython:
     prefix = posixpath.dirname(posixpath.dirname(executable))
     settings = _read_settings(posixpath.join(prefix, "pyvenv.cfg"))
     home = settings.get("home")
-    base = posixpath.dirname(
-        (home and _resolve(root, posixpath.join(root, home.lstrip("/")))) or posixpath.dirname(real)
-    )
-    standard = next(
-        _standard_libraries(
-            base, posixpath.basename(real), settings.get("version_info") or settings.get("version", "")
+    # The home of an environment that Python 3.10 made inside of another one is that one, which has no standard library.
+    folders = (home and _resolve(root, posixpath.join(root, home.lstrip("/"))), posixpath.dirname(real))
+    version = settings.get("version_info") or settings.get("version", "")
+    found = next(
+        (
+            (base, standard)
+            for base in (posixpath.dirname(folder) for folder in folders if folder)
+            for standard in _standard_libraries(base, posixpath.basename(real), version)
         ),
         None,
     )
-    if standard is None:
+    if found is None:
         raise InputError(
             executable, "is not a Python: its standard library is not in lib", "name another with --python"
         )
+    base, standard = found
     name = posixpath.basename(standard)
     modules = posixpath.join(standard, "lib-dynload")
     suffixes = (match.group() for file in sorted(observed_fs.list_names(modules)) if (match := _SUFFIX.search(file)))

@@ -68,6 +68,18 @@ def test_links_lead_inside_of_the_image(tmp_path: Path) -> None:
     assert [str(site), str(tmp_path / "srv" / "code")] == [*described.folders[2:4]]
 
 
+def test_an_environment_inside_of_another_one(tmp_path: Path) -> None:
+    """Python 3.10 takes the outer one for the home, and finds its library in the folder that it was built for."""
+    small_image(tmp_path)
+    for name, home in (("outer", "/usr/local"), ("inner", "/opt/outer")):
+        (tmp_path / "opt" / name / "bin").mkdir(parents=True)
+        (tmp_path / "opt" / name / "bin" / "python3").symlink_to(f"{home}/bin/python3")
+        (tmp_path / "opt" / name / "pyvenv.cfg").write_text(f"home = {home}/bin\nversion = 3.12.4\n")
+    described = describe(str(tmp_path), str(tmp_path / "opt" / "inner" / "bin" / "python3"))
+    assert described.version == "3.12.4"
+    assert described.folders[0] == str(tmp_path / "usr" / "local" / "lib" / "python3.12")
+
+
 def test_the_python_that_is_named(tmp_path: Path) -> None:
     small_image(tmp_path)
     expected = str(tmp_path / "usr" / "local" / "bin" / "python3")

@@ -86,7 +86,8 @@ HOLDS = [
     "Planet.EARTH.value == (5, 2)",
     "Documented.FIRST.value == 1 and Documented.FIRST.text == 'the first'",
     "Paper.LARGE.unit == 'cm' and Paper.SMALL.unit == 'mm'",
-    "Paper.LARGE.value.width == 10",
+    # Before 3.11, the value is the tuple of the arguments.
+    *(["Paper.LARGE.value.width == 10"] if sys.version_info >= (3, 11) else []),
 ]
 
 
