@@ -626,5 +626,7 @@ def delete_plainly(machine: PythonMachine, value: object, name: str) -> None:
         if isinstance(value, Modelled):
             value.delete(name)
         return
-    if names.pop(name, ABSENT) is ABSENT and isinstance(value, Instance) and cls is not None and not cls.is_open():
+    if machine.is_speculative:
+        names.update(dict.fromkeys(names.keys() & {name}, NotKnown(f".{name}")))
+    elif names.pop(name, ABSENT) is ABSENT and isinstance(value, Instance) and cls is not None and not cls.is_open():
         raise thrown(AttributeError, f"'{cls.name}' object has no attribute '{name}'")

@@ -18,7 +18,6 @@ from abiscan.python.values import (
     TargetExpression,
     Thrown,
     known_length,
-    note_change,
     thrown,
 )
 
@@ -96,10 +95,7 @@ class Binding(Expressions):
 
     def set_item(self, container: object, index: object, value: object) -> None:
         """Execute ``container[index] = value``."""
-        if self.is_speculative and isinstance(container, (dict, list)):
-            note_change(container)
-        else:
-            special.set_item(self, container, index, value)
+        special.set_item(self, container, index, value)
 
     def forget_bindings(self, bodies: Sequence[ast.stmt], scope: Scope, unknown: NotKnown) -> None:
         """Forget the names that some statements bind: which of them ran is not known."""

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import ast
 import functools
+import operator
 import string
 from collections.abc import Callable, Mapping
+from itertools import chain
 from pathlib import PurePath
 from typing import Final
 
@@ -27,26 +29,35 @@ from abiscan.python.operations import (
 from abiscan.python.values import (
     ABSENT,
     EVERYDAY,
+    REMAINING,
     Class,
     Instance,
+    MoreItems,
     NotKnown,
     PossibleItems,
     PythonError,
     as_key,
     is_concrete,
     known_length,
+    may_lack_items,
     more_items,
-    note_change,
+    note_added,
+    note_removed,
     thrown,
 )
 
 _OPERATORS: dict[str, ast.operator] = {f"__{name}__": op() for op, (name, _) in special.OPERATORS.items()}
 _CHARACTERS_PER_PART = 8
 _TYPE_METHODS = {"__new__", "__init__", "maketrans", "mro", "fromkeys"}
-CHANGING = {
-    "add", "append", "clear", "difference_update", "discard", "extend", "insert", "intersection_update", "pop",
-    "popitem", "remove", "reverse", "setdefault", "sort", "symmetric_difference_update", "update",
-}  # fmt: skip
+_ADDING: Final = frozenset({
+    "add", "append", "extend", "insert", "setdefault", "symmetric_difference_update", "update",
+})  # fmt: skip
+_REMOVING: Final = frozenset({
+    "clear", "difference_update", "discard", "insert", "intersection_update", "pop", "popitem", "remove", "reverse",
+    "sort", "symmetric_difference_update",
+})  # fmt: skip
+"""Methods that remove items, or move those of a list."""
+CHANGING: Final = _ADDING | _REMOVING
 """Methods that change their container."""
 
 
@@ -66,7 +77,10 @@ class HostMethod(Modelled):
         """Call the method, if all that it needs is known."""
         # If it is unknown whether the code runs at all, a change leaves the items of a container unknown.
         if machine.is_speculative and isinstance(self.value, (list, dict, set)) and self.name in CHANGING:
-            note_change(self.value)
+            _note_call(self.value, self.name)
+            if isinstance(self.value, dict) and self.name == "update":
+                for key in chain(kwargs, *(argument for argument in args if isinstance(argument, dict))):
+                    special.set_item(machine, self.value, key, None)
             return NotKnown(self.display_name() + "()")
         if self.value is dict and self.name == "fromkeys":
             return _dict_from_keys(machine, self.value, args, kwargs)
@@ -101,8 +115,8 @@ class HostMethod(Modelled):
                 (argument for argument in (self.value, *args, *kwargs.values()) if isinstance(argument, NotKnown)), None
             )
             name = self.display_name() + "()"
-            if isinstance(self.value, (list, dict, set)) and self.name in CHANGING:
-                note_change(self.value)
+            if isinstance(self.value, (list, dict, set)):
+                _note_call(self.value, self.name)
             if isinstance(self.value, str) and self.name == "format":
                 size = functools.partial(size_of_filled, self.value, "{")
                 return make_text(name, _format_text, self.value, kwargs, *args, size=lambda parts: size(parts[1:]))
@@ -115,6 +129,14 @@ class HostMethod(Modelled):
         if may_method_grow(self.value, self.name, args, kwargs):
             return NotKnown(self.display_name() + "()")
         return attempt_operation(lambda: self.display_name() + "()", getattr(self.value, self.name), *args, **kwargs)
+
+
+def _note_call(value: list[object] | dict[object, object] | set[object], name: str) -> None:
+    """Note what a method may do to its container, where it may not have been called, or with what is not known."""
+    if name in _REMOVING:
+        note_removed(value)
+    if name in _ADDING:
+        note_added(value)
 
 
 def types_with(name: str) -> frozenset[type]:
@@ -178,14 +200,19 @@ def _model_extend(machine: PythonMachine, value: object, args: list[object], _kw
 
 def _model_insert(_machine: PythonMachine, value: object, args: list[object], _kwargs: dict[str, object]) -> object:
     assert isinstance(value, list)
-    if len(args) == 2 and isinstance(args[0], int):
+    if len(args) == 2 and isinstance(args[0], int) and (not args[0] or known_length(value) is not None):
         value.insert(args[0], args[1])
+    else:
+        _note_call(value, "insert")
     return None
 
 
 def _model_pop(_machine: PythonMachine, value: object, args: list[object], _kwargs: dict[str, object]) -> object:
     assert isinstance(value, list)
-    return NotKnown("list.pop()") if known_length(value) is None else attempt_operation("list.pop()", value.pop, *args)
+    if known_length(value) is None or not is_concrete(args):
+        note_removed(value)
+        return NotKnown("list.pop()")
+    return attempt_operation("list.pop()", value.pop, *args)
 
 
 def _index_of_item(machine: PythonMachine, value: list[object], item: object) -> int | None:
@@ -203,7 +230,7 @@ def _model_remove(machine: PythonMachine, value: object, args: list[object], _kw
     assert isinstance(value, list)
     place = _index_of_item(machine, value, args[0]) if len(args) == 1 else None
     if place is None:
-        note_change(value)
+        note_removed(value)
     elif place < 0:
         raise thrown(ValueError, "list.remove(x): x not in list")
     else:
@@ -252,6 +279,8 @@ def _model_sort(machine: PythonMachine, value: object, args: list[object], kwarg
     result = sort_values(machine, value, args, kwargs)
     if isinstance(result, list):
         value[:] = result
+    else:
+        note_removed(value)
     return None
 
 
@@ -310,7 +339,10 @@ def _dict_pop(machine: PythonMachine, value: object, args: list[object], _kwargs
         raise thrown(KeyError, args[0])
     if key is ABSENT:
         return args[1]
-    return NotKnown("dict.pop()") if isinstance(key, NotKnown) else value.pop(key)
+    if isinstance(key, NotKnown):
+        note_removed(value)
+        return NotKnown("dict.pop()")
+    return value.pop(key)
 
 
 def _dict_setdefault(machine: PythonMachine, value: object, args: list[object], _kwargs: dict[str, object]) -> object:
@@ -335,8 +367,9 @@ def _set_discard(machine: PythonMachine, value: object, args: list[object], _kwa
     assert isinstance(value, set)
     key = special.find_key(machine, value, args[0]) if args else NotKnown("set.discard()")
     if isinstance(key, NotKnown) and key is not ABSENT:
-        note_change(value)
-    value.discard(key)
+        note_removed(value)
+    else:
+        value.discard(key)
     return None
 
 
@@ -386,9 +419,25 @@ def _model_format(machine: PythonMachine, value: object, args: list[object], kwa
     return make_text("str.format()", lambda *texts: "".join(map(str, texts)), *parts)
 
 
-def _as_pairs(value: object) -> list[tuple[object, object]]:
-    assert isinstance(value, dict)
-    return [pair for pair in value.items() if not isinstance(pair[0], PossibleItems)]
+def _view(part: Callable[[tuple[object, object]], object]) -> Method:
+    """Return the model of a method that lists a part of each item of a dict."""
+
+    def view(_machine: PythonMachine, value: object, _args: list[object], _kwargs: dict[str, object]) -> object:
+        assert isinstance(value, dict)
+        if may_lack_items(value):
+            return [MoreItems(REMAINING.name)]
+        return [pair[0] if type(pair[0]) is PossibleItems else part(pair) for pair in value.items()]
+
+    return view
+
+
+def _model_reverse(_machine: PythonMachine, value: object, _args: list[object], _kwargs: dict[str, object]) -> object:
+    assert isinstance(value, list)
+    if known_length(value) is None:
+        note_removed(value)
+    else:
+        value.reverse()
+    return None
 
 
 _METHODS: dict[tuple[type, str], Method] = {
@@ -402,16 +451,16 @@ _METHODS: dict[tuple[type, str], Method] = {
     (list, "remove"): _model_remove,
     (list, "index"): _model_index,
     (list, "count"): _model_count,
-    (list, "reverse"): lambda _m, value, _a, _k: value.reverse(),  # type: ignore[attr-defined]
+    (list, "reverse"): _model_reverse,
     (range, "index"): _index_in_range,
     (range, "count"): _count_in_range,
     (dict, "get"): _dict_get,
     (dict, "pop"): _dict_pop,
     (dict, "setdefault"): _dict_setdefault,
     (dict, "update"): _dict_update,
-    (dict, "keys"): lambda _m, value, _a, _k: [key for key, _ in _as_pairs(value)],
-    (dict, "values"): lambda _m, value, _a, _k: [item for _, item in _as_pairs(value)],
-    (dict, "items"): lambda _m, value, _a, _k: _as_pairs(value),
+    (dict, "keys"): _view(operator.itemgetter(0)),
+    (dict, "values"): _view(operator.itemgetter(1)),
+    (dict, "items"): _view(lambda pair: pair),
     (dict, "copy"): lambda _m, value, _a, _k: dict(value),  # type: ignore[call-overload]
     (dict, "clear"): lambda _m, value, _a, _k: value.clear(),  # type: ignore[attr-defined]
     (dict, "fromkeys"): _dict_from_keys,
@@ -480,7 +529,7 @@ def _collect_items(machine: PythonMachine, cls: type, source: object) -> object:
     items = machine.items(source)
     if isinstance(items, NotKnown):
         return items
-    if isinstance(source, (list, tuple, set, frozenset)):
+    if isinstance(source, (list, tuple, set, frozenset, dict)):
         items += [item for item in source if isinstance(item, PossibleItems)]
     return make_set(machine, cls, items) if cls in {set, frozenset} else attempt_operation(cls.__name__, cls, items)
 

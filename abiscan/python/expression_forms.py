@@ -42,6 +42,7 @@ from abiscan.python.values import (
     ABSENT,
     EVERYDAY,
     MORE_ITEMS,
+    REMAINING,
     Class,
     Deferred,
     Instance,
@@ -314,7 +315,7 @@ def _compile_in(first: Value, second: Value, op: ast.cmpop, *, settles: bool, is
         item, container = first(machine, scope), second(machine, scope)
         # Python itself looks for a plain value among plain ones.
         kind = type(container)
-        if type(item) is str and kind in _HASHED and item in container:
+        if type(item) is str and kind in _HASHED and item in container and REMAINING not in container:
             return expected
         if kind in _SIZED and len(container) > LARGE:
             machine.count_size(container)
@@ -511,7 +512,7 @@ def _compile_subscript(compiler: Compiler, node: ast.Subscript, *, settles: bool
         if line:
             machine.frames[-1].line = line
         kind, kind_of_index = type(value), type(index)
-        if (kind is dict and kind_of_index is str and index in value) or (
+        if (kind is dict and kind_of_index is str and index in value and REMAINING not in value) or (
             (kind is list or kind is tuple)
             and kind_of_index is int
             and -len(value) <= index < len(value) <= LARGE

@@ -136,6 +136,7 @@ class PythonCode(Struct, dict=True):
     _acting_by_source: dict[str, frozenset[bytes]] = field(default_factory=dict)
     _leaving: dict[ast.AST, bool] = field(default_factory=dict)
     _changing: dict[ast.AST, bool] = field(default_factory=dict)
+    _returning: dict[ast.AST, bool] = field(default_factory=dict)
     _ending: dict[ast.AST, bool] = field(default_factory=dict)
     _generators: dict[ast.AST, bool] = field(default_factory=dict)
     _lines: dict[str, tuple[int, ...]] = field(default_factory=dict)
@@ -741,10 +742,16 @@ class PythonCode(Struct, dict=True):
         return self._bindings[body]
 
     def bound_names(self, node: ast.stmt | ast.expr) -> set[str]:
-        """Return the names that a statement or an expression binds."""
+        """Return the names that a statement or an expression binds or deletes."""
         if node not in self._bound_names:
             self._bound_names[node] = bound_names(node)
         return self._bound_names[node]
+
+    def returns(self, node: ast.AST) -> bool:
+        """Whether it has a ``return``."""
+        if node not in self._returning:
+            self._returning[node] = contains(node, (ast.Return,))
+        return self._returning[node]
 
     def leaves(self, node: ast.AST) -> bool:
         """Whether it has a ``return``, ``break`` or ``continue``."""

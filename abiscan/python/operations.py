@@ -18,12 +18,14 @@ from abiscan.python.values import (
     PythonError,
     PythonFunction,
     PythonModule,
+    RemainingItems,
     TextWithHoles,
     Thrown,
     Why,
     is_concrete,
     key_of,
     known_length,
+    may_lack_items,
 )
 from abiscan.regex import regex
 
@@ -269,7 +271,8 @@ def take_item(value: object, index: object) -> object:
         # Items before the first unknown number of items are counted from the front, those after the last one from the
         # end.
         gaps = [isinstance(item, MoreItems) for item in value]
-        before, after = gaps.index(True), gaps[::-1].index(True)
+        before = gaps.index(True)
+        after = 0 if RemainingItems in map(type, value) else gaps[::-1].index(True)
         is_known = isinstance(index, int) and (0 <= index < before or 0 < -index <= after)
         return value[index] if is_known else unknown_result(name(), *value)  # type: ignore[call-overload]
     if isinstance(value, (list, tuple, str, bytes, range)) and isinstance(index, (int, slice)) and is_concrete(index):
@@ -374,7 +377,8 @@ def truth_of(value: object) -> bool | None:
     if isinstance(value, (list, tuple, dict, set, frozenset)):
         # In a list, only ``MoreItems`` stands for items of which there may be none; in a dict or set, any unknown does.
         kind = MoreItems if isinstance(value, (list, tuple)) else NotKnown
-        return None if value and all(isinstance(item, kind) for item in value) else bool(value)
+        may_be_empty = may_lack_items(value) or all(isinstance(item, kind) for item in value)
+        return None if value and may_be_empty else bool(value)
     if isinstance(value, (str, bytes, int, float, range, type(None), PurePath)):
         return bool(value)
     return True

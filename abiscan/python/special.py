@@ -20,6 +20,8 @@ from abiscan.python.operations import describe_value
 from abiscan.python.values import (
     ABSENT,
     EVERYDAY,
+    MORE_ITEMS,
+    REMAINING,
     Bound,
     Class,
     Deferred,
@@ -30,6 +32,7 @@ from abiscan.python.values import (
     PythonError,
     PythonFunction,
     PythonModule,
+    RemainingItems,
     TextOfError,
     Thrown,
     Wrapped,
@@ -37,6 +40,10 @@ from abiscan.python.values import (
     class_of,
     is_concrete,
     known_length,
+    may_lack_items,
+    more_items,
+    note_added,
+    note_removed,
     thrown,
 )
 
@@ -216,10 +223,12 @@ def _of_container(machine: PythonMachine, value: object) -> Iterator[object] | N
     """Return the items of a built-in container."""
     if isinstance(value, list):
         return _as_it_grows(machine, value)
-    if isinstance(value, dict):
-        return _settle_items(machine, _of_keys(value))
     if isinstance(value, (str, bytes)):
         return iter(value)
+    if may_lack_items(value):
+        return iter([MoreItems(REMAINING.name)])
+    if isinstance(value, dict):
+        return _settle_items(machine, _of_keys(value))
     if isinstance(value, tuple):
         return _settle_items(machine, (item for item in list(value) if type(item) is not PossibleItems))
     if isinstance(value, (set, frozenset)):
@@ -249,6 +258,9 @@ def _as_it_grows(machine: PythonMachine, values: list[object]) -> Iterator[objec
     # As list iterators do, a loop sees what its body appends.
     for item in values:
         kind = type(item)
+        if kind is RemainingItems or type(values[0]) is RemainingItems:
+            yield MoreItems(REMAINING.name)
+            return
         if kind is Deferred:
             yield machine.settle(item)
         elif kind is not PossibleItems:
@@ -256,14 +268,14 @@ def _as_it_grows(machine: PythonMachine, values: list[object]) -> Iterator[objec
 
 
 def _of_keys(values: dict[object, object]) -> Iterator[object]:
-    # Items that are only perhaps there come in by ``note_change``: that is no change which Python would see.
+    # The marks of what may have been changed are no change which Python would see.
     keys, count = list(values), len(values)
     for key in keys:
-        if len(values) != count and not any(type(value) is PossibleItems for value in values):
+        if len(values) != count and MORE_ITEMS.isdisjoint(map(type, values)):
             raise thrown(RuntimeError, "dictionary changed size during iteration")
         if type(key) is not PossibleItems:
             yield key
-    if len(values) != count and keys and not any(type(value) is PossibleItems for value in values):
+    if len(values) != count and keys and MORE_ITEMS.isdisjoint(map(type, values)):
         raise thrown(RuntimeError, "dictionary changed size during iteration")
 
 
@@ -603,11 +615,15 @@ def _is_among(machine: PythonMachine, source: Iterator[object] | NotKnown, item:
     if isinstance(source, NotKnown):
         return source
     answer: bool | None = False
+    may_be_gone = False
     for candidate in source:
         machine.count_steps()
+        if isinstance(candidate, RemainingItems):
+            may_be_gone = True
+            continue
         same = None if isinstance(candidate, MoreItems) else equal(machine, candidate, item)
         if same:
-            return True
+            return None if may_be_gone else True
         answer = None if same is None else answer
     return answer
 
@@ -620,8 +636,16 @@ def find_key(machine: PythonMachine, container: Collection[object], key: object)
 
     :raises Thrown: the key has no hash
     """
-    if type(key) is str and key in container:
+    if type(key) is str and key in container and REMAINING not in container:
         return key
+    found = _find_among(machine, container, key)
+    if found is ABSENT or isinstance(found, NotKnown) or not may_lack_items(container):
+        return found
+    return NotKnown(f"whether {describe_value(key)} is left in it")
+
+
+def _find_among(machine: PythonMachine, container: Collection[object], key: object) -> object:
+    """Return the key of a dict or set that equals this one, whether or not it may have been removed."""
     digest = hash_of(machine, key)
     if isinstance(key, NotKnown):
         return key.single() if container else ABSENT
@@ -638,6 +662,8 @@ def find_key(machine: PythonMachine, container: Collection[object], key: object)
     answer: object = ABSENT
     count_parts(len(container))
     for candidate in list(candidates):
+        if candidate is REMAINING:
+            continue
         same = None if isinstance(candidate, NotKnown) else _is_same_key(machine, candidate, key, digest)
         if same:
             return candidate
@@ -791,6 +817,8 @@ def set_item(machine: PythonMachine, value: object, index: object, new: object) 
         value = plain_value(value)
     if isinstance(value, Modelled):
         machine.call(machine.get_attribute(value, "__setitem__"), [index, new], {})
+    elif isinstance(value, (dict, list)) and machine.is_speculative:
+        _note_item(machine, value, index)
     elif isinstance(value, dict):
         value[hashed_key(machine, value, index)] = new
     elif isinstance(value, list):
@@ -799,15 +827,34 @@ def set_item(machine: PythonMachine, value: object, index: object, new: object) 
         raise thrown(TypeError, f"'{type_name(value)}' object does not support item assignment")
 
 
+def _note_item(machine: PythonMachine, value: dict[object, object] | list[object], index: object) -> None:
+    """Note that code which may not have run sets an item."""
+    if isinstance(value, dict):
+        key = find_key(machine, value, index)
+        is_there = key is not ABSENT and not isinstance(key, NotKnown)
+        if is_there:
+            value[key] = NotKnown(f"{describe_value(value)}[{describe_value(index)}]")
+        else:
+            note_added(value)
+    elif isinstance(index, int) and known_length(value) is not None and -len(value) <= index < len(value):
+        value[index] = NotKnown(f"{describe_value(value)}[{index}]")
+    else:
+        note_removed(value)
+        note_added(value)
+
+
 def _set_in_list(machine: PythonMachine, value: list[object], index: object, new: object) -> None:
-    if isinstance(index, slice) and is_concrete(index):
+    is_known = known_length(value) is not None
+    if isinstance(index, slice) and is_concrete(index) and is_known:
         new_items = items_of(machine, new)
-        if isinstance(new_items, list) and known_length(value) is not None:
-            value[index] = new_items
-    elif isinstance(index, int) and -len(value) <= index < len(value):
+        operations.attempt_operation("[:] =", value.__setitem__, index, more_items(new_items))
+    elif isinstance(index, int) and is_known and -len(value) <= index < len(value):
         value[index] = new
-    elif isinstance(index, int) and known_length(value) is not None:
+    elif isinstance(index, int) and is_known:
         raise thrown(IndexError, "list assignment index out of range")
+    else:
+        note_removed(value)
+        note_added(value)
 
 
 def delete_item(machine: PythonMachine, value: object, index: object) -> None:
@@ -822,16 +869,16 @@ def delete_item(machine: PythonMachine, value: object, index: object) -> None:
         key = find_key(machine, value, index)
         if key is ABSENT:
             raise thrown(KeyError, index)
-        # If it is not known whether the key is there, nothing happens.
-        if not isinstance(key, NotKnown):
+        if isinstance(key, NotKnown) or machine.is_speculative:
+            note_removed(value)
+        else:
             del value[key]
-    elif (
-        isinstance(value, list)
-        and isinstance(index, (int, slice))
-        and is_concrete(index)
-        and known_length(value) is not None
-    ):
-        operations.attempt_operation("del", value.__delitem__, index)
+    elif isinstance(value, list):
+        is_known = isinstance(index, (int, slice)) and is_concrete(index) and known_length(value) is not None
+        if machine.is_speculative or not is_known:
+            note_removed(value)
+        else:
+            operations.attempt_operation("del", value.__delitem__, index)
     elif isinstance(value, Modelled):
         machine.call(machine.get_attribute(value, "__delitem__"), [index], {})
 

@@ -287,12 +287,12 @@ class Statements(Handling):
             value = item
             if isinstance(value, MoreItems):
                 value = value.part("[…]")
-                if not self.matters(node):
-                    yield from self._run_flow_speculatively(
-                        self._run_loop(node, source, chain((value,), values), scope)
-                    )
-                    self.forget_bindings([node], scope, value)
-                    return None
+                if self.may_pass(node):
+                    if not self.acts(node):
+                        yield from self._run_flow_speculatively(
+                            self._run_loop(node, source, chain((value,), values), scope)
+                        )
+                    return self.passed(node, value, scope)
                 if self.is_empty(node, value):
                     continue
             self.assign(node.target, value, scope)
@@ -303,6 +303,17 @@ class Statements(Handling):
             if signal is not None and signal is not CONTINUE:
                 return signal
         return (yield from self.flow(node.orelse, scope))
+
+    def may_pass(self, node: ast.For | ast.AsyncFor | ast.While) -> bool:
+        """Whether a loop, of which it is not known whether it runs, is worth no decision about that."""
+        return self.is_speculative or not self.matters(node)
+
+    def passed(self, node: ast.For | ast.AsyncFor | ast.While, unknown: NotKnown, scope: Scope) -> Signal | None:
+        """Return how a loop ends that may have run: by a ``return`` in it, perhaps."""
+        self.forget_bindings([node], scope, unknown)
+        if not self.library.returns(node):
+            return None
+        return Either(unknown, lambda _machine, _scope: Returned(unknown), lambda _machine, _scope: None)
 
     def is_empty(self, node: ast.For | ast.AsyncFor, value: NotKnown) -> bool:
         """Whether there are no items, where that is not known: none by default, a single unknown one in another run."""
@@ -337,8 +348,12 @@ class Statements(Handling):
             pass
 
     def _run_while(self, node: ast.While, scope: Scope) -> Flow:
+        rounds = 0
         while True:
             self.count_steps()
+            rounds += self.is_speculative
+            if rounds > _MOST_SPECULATIVE_ROUNDS:
+                return self.passed(node, NotKnown(self.source_of(node.test)), scope)
             test = self.evaluate(node.test, scope)
             is_true = special.truth_of(self, test)
             if is_true is None:
@@ -353,13 +368,14 @@ class Statements(Handling):
 
     def _run_once_speculatively(self, node: ast.While, test: object, scope: Scope) -> Flow:
         """Yield a loop whose condition is not known: the body runs once, or not at all."""
-        signal: Signal | None = None
-        if not self.matters(node):
-            yield from self._run_flow_speculatively(self.flow(node.body, scope))
-        elif self.is_entered(node, test):
-            signal = yield from self.flow(node.body, scope)
+        unknown = NotKnown(self.source_of(node.test))
+        if self.may_pass(node):
+            if not self.acts(node):
+                yield from self._run_flow_speculatively(self.flow(node.body, scope))
+            return self.passed(node, unknown, scope)
+        signal = (yield from self.flow(node.body, scope)) if self.is_entered(node, test) else None
         if not isinstance(signal, Returned):
-            self.forget_bindings([node], scope, NotKnown(self.source_of(node.test)))
+            self.forget_bindings([node], scope, unknown)
         return signal if isinstance(signal, Returned) else None
 
     def is_entered(self, node: ast.While, test: object) -> bool:
@@ -411,8 +427,10 @@ class Statements(Handling):
             for element in target.elts:
                 self._delete_one(element, scope)
         elif isinstance(target, ast.Name):
-            names = scope.outer_names.get(target.id, scope).names
-            if names.pop(target.id, ABSENT) is ABSENT and not scope.module.open_ and not self.is_speculative:
+            home = scope.outer_names.get(target.id, scope)
+            if self.is_speculative and home is not scope:
+                self.bind(target.id, NotKnown(target.id), scope)
+            elif home.names.pop(target.id, ABSENT) is ABSENT and not scope.module.open_ and not self.is_speculative:
                 raise thrown(NameError, f"name '{target.id}' is not defined")
         elif isinstance(target, ast.Attribute):
             attributes.delete_attribute(self, self.evaluate(target.value, scope), target.attr)
@@ -775,10 +793,10 @@ def _compile_for(compiler: Compiler, node: ast.For | ast.AsyncFor) -> Code:
                 # How many items there are is not known. Where that does not matter, the rest of the loop may run, or
                 # may not.
                 value = value.part("[…]")
-                if not machine.matters(node):
-                    machine.run_speculatively(loop, machine, scope, source, chain((value,), values))
-                    machine.forget_bindings([node], scope, value)
-                    return None
+                if machine.may_pass(node):
+                    if not machine.acts(node):
+                        machine.run_speculatively(loop, machine, scope, source, chain((value,), values))
+                    return machine.passed(node, value, scope)
                 if machine.is_empty(node, value):
                     continue
             target(machine, scope, value)
@@ -817,8 +835,7 @@ def _compile_while(compiler: Compiler, node: ast.While) -> Code:
             if rounds > _MOST_SPECULATIVE_ROUNDS or machine.steps > machine.most_steps:
                 machine.count_steps(0)
                 # Where all that could end it is unknown, it would never end.
-                machine.forget_bindings([node], scope, NotKnown(machine.source_of(node.test)))
-                return None
+                return machine.passed(node, NotKnown(machine.source_of(node.test)), scope)
             value = test(machine, scope)
             is_true = value if value is True or value is False else special.truth_of(machine, value)
             if is_true is None:
@@ -830,14 +847,15 @@ def _compile_while(compiler: Compiler, node: ast.While) -> Code:
                 return None if signal is BREAK else signal
 
     def run_once_speculatively(machine: Statements, value: object, scope: Scope) -> Signal | None:
-        signal: Signal | None = None
-        if not machine.matters(node):
-            machine.run_speculatively(body, machine, scope)
-        elif machine.is_entered(node, value):
-            signal = body(machine, scope)
+        unknown = NotKnown(machine.source_of(node.test))
+        if machine.may_pass(node):
+            if not machine.acts(node):
+                machine.run_speculatively(body, machine, scope)
+            return machine.passed(node, unknown, scope)
+        signal = body(machine, scope) if machine.is_entered(node, value) else None
         if isinstance(signal, Returned):
             return signal
-        machine.forget_bindings([node], scope, NotKnown(machine.source_of(node.test)))
+        machine.forget_bindings([node], scope, unknown)
         return None
 
     return run

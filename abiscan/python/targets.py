@@ -85,7 +85,7 @@ def _own_parts(body: ast.AST) -> Iterator[ast.AST]:
 
 
 def bound_names(statement: ast.stmt | ast.expr) -> set[str]:
-    """Return the names that a statement or an expression binds, functions inside it apart."""
+    """Return the names that a statement or an expression binds or deletes, functions inside it apart."""
     names: set[str] = set()
     waiting: list[ast.AST] = [statement]
     while waiting:

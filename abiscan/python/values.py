@@ -164,7 +164,16 @@ class PossibleItems(MoreItems, frozen=True):
     """What code may have added to a container, if it has run at all: iteration skips it."""
 
 
-MORE_ITEMS: Final = frozenset({MoreItems, PossibleItems})
+class RemainingItems(MoreItems, frozen=True):
+    """What is left where code may have removed some, if it has run at all.
+
+    It stands before those items in a list or tuple, and for all others in a set or dict.
+    """
+
+
+MORE_ITEMS: Final = frozenset({MoreItems, PossibleItems, RemainingItems})
+REMAINING: Final = RemainingItems("what may be left")
+"""The one mark of that kind in sets and dicts, which tell at once whether they have it."""
 
 
 class TextWithHoles(NotKnown, frozen=True):
@@ -659,15 +668,34 @@ def known_length(value: Sized) -> int | None:
     return len(value)
 
 
-def note_change(value: list[object] | dict[object, object] | set[object]) -> None:
-    """Note that code which may not have run changes the items."""
+def may_lack_items(value: object) -> bool:
+    """Whether code that may not have run removes items of a container, or moves those of a list."""
+    if isinstance(value, (list, tuple)):
+        return bool(value) and type(value[0]) is RemainingItems
+    return isinstance(value, (dict, set, frozenset)) and REMAINING in value
+
+
+def note_added(value: list[object] | dict[object, object] | set[object]) -> None:
+    """Note that code which may not have run adds items, at the end of a list."""
     # One mark says all: how many items were added is not known, either.
-    if any(isinstance(item, PossibleItems) for item in value):
-        return
-    more = PossibleItems("what may have been added")
     if isinstance(value, list):
-        value.append(more)
-    elif isinstance(value, set):
-        value.add(more)
+        if not value or type(value[-1]) is not PossibleItems:
+            value.append(PossibleItems("what may have been added"))
+    elif not any(isinstance(item, PossibleItems) for item in value):
+        _put_mark(value, PossibleItems("what may have been added"))
+
+
+def note_removed(value: list[object] | dict[object, object] | set[object]) -> None:
+    """Note that code which may not have run removes items, or moves those of a list."""
+    if isinstance(value, list):
+        if value and not may_lack_items(value):
+            value.insert(0, RemainingItems(REMAINING.name))
+    elif value:
+        _put_mark(value, REMAINING)
+
+
+def _put_mark(value: dict[object, object] | set[object], mark: MoreItems) -> None:
+    if isinstance(value, set):
+        value.add(mark)
     else:
-        value[more] = more
+        value[mark] = mark

@@ -8,10 +8,11 @@ from collections.abc import Mapping
 
 import pytest
 
+from tests.oracle.reading import changed
 from tests.oracle.reading.generate import program
 from tests.oracle.reading.read import cases, reading
 from tests.oracle.reading.truth import Outcome, as_submodule, imported, verdict
-from tests.oracle.reading.unknown import claimed, computed, expressions
+from tests.oracle.reading.unknown import claimed, claimed_of, computed, expressions
 
 CASES = cases()
 WITH_GAPS = {
@@ -112,6 +113,20 @@ def test_what_is_known_of_unknown_operands_is_what_python_computes(seed: int) ->
     wrong = {texts[number]: (value, real[number]) for number, value in values.items() if value != real[number]}
     assert wrong == {}
     assert len(values) > 4
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_what_is_known_of_a_container_holds_however_often_it_was_changed(seed: int) -> None:
+    bodies = changed.functions(seed, 150)
+    read = claimed_of(changed.program(bodies))
+    wrong = {}
+    for rounds in range(3):
+        real = changed.computed(bodies, rounds)
+        for number, value in read.items():
+            if value != real[number] and not _is_error(real[number]):
+                wrong[bodies[number]] = (rounds, value, real[number])
+    assert wrong == {}
+    assert len(read) > 30
 
 
 def _is_error(printed: str) -> bool:

@@ -105,19 +105,25 @@ def computed(texts: Sequence[str]) -> Mapping[int, str]:
     """What CPython prints for expressions."""
     program = _program(texts).replace("import os, platform, torch", "import os, platform").replace("torch.ops", "#")
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
-    return _by_number(done.stdout.splitlines())
+    return by_number(done.stdout.splitlines())
 
 
 def claimed(texts: Sequence[str]) -> Mapping[int, str]:
-    """What the reading is sure that it prints."""
-    files = PackageFiles(TextSources({"p/__init__.py": _program(texts), "p/good.so": ""}))
+    """What the reading is sure that CPython prints for expressions."""
+    return claimed_of(_program(texts))
+
+
+def claimed_of(program: str) -> Mapping[int, str]:
+    """What the reading is sure that a program prints."""
+    files = PackageFiles(TextSources({"p/__init__.py": program, "p/good.so": ""}))
     python = sys.version_info[:2]
     library = PythonCode(files, ("p",), python, Surroundings())
     run = Runs(library, lambda: FakeWorld(python=python), Limits(), RunCache()).run("p")
     assert run.raised is None, run.raised
-    return _by_number([said.text for said in run.trace.messages if said.text is not None])
+    return by_number([said.text for said in run.trace.messages if said.text is not None])
 
 
-def _by_number(lines: Sequence[str]) -> Mapping[int, str]:
+def by_number(lines: Sequence[str]) -> Mapping[int, str]:
+    """The lines that a program prints, by the number that each begins with."""
     found = (re.fullmatch(r"(\d+) (.*)", line, re.DOTALL) for line in lines)
     return {int(match[1]): match[2] for match in found if match}

@@ -3,9 +3,17 @@
 from __future__ import annotations
 
 import random
+import textwrap
 
+import pytest
+
+from abiscan.python.installed import Surroundings
+from abiscan.python.library import PythonCode
 from abiscan.python.machine import Limits
+from abiscan.python.model import Raised
 from abiscan.python.reading import read_package
+from abiscan.python.runs import RunCache, Runs
+from abiscan.python.sources import PackageFiles
 from abiscan.python.values import _is_small
 from tests.unit.python.packages import FakeWorld, TextSources
 
@@ -23,6 +31,47 @@ def test_a_loop_that_may_not_run_ends_where_its_end_is_not_known() -> None:
     (outcome,) = read_package(TextSources({"p/__init__.py": LOOP}), (), FakeWorld, limits=limits).imports
     assert outcome.raised is None
     assert not outcome.gaps
+
+
+EMPTIED = {
+    "a set": ("set('abc')", "left.pop()"),
+    "a dict": ("dict.fromkeys('abc')", "left.popitem()"),
+    "a list": ("list('abc')", "del left[0]"),
+    "a list in a generator": ("list('abc')", "yield left.pop()"),
+}
+
+
+@pytest.mark.parametrize("how", EMPTIED)
+def test_a_loop_ends_where_it_may_have_emptied_what_it_goes_by(how: str) -> None:
+    container, change = EMPTIED[how]
+    lines = f"    left = {container}\n    while left:\n        {change}\n        numpy.add(1)\n"
+    code = f"import numpy\ndef run():\n{lines}for thing in numpy.things:\n    list(run() or ())\n"
+    runs = Runs(
+        PythonCode(PackageFiles(TextSources({"p/__init__.py": code})), ["p"], (3, 11), Surroundings()),
+        FakeWorld,
+        Limits(),
+        RunCache(),
+    )
+    assert runs.run("p").raised is None
+    assert runs.steps < 200
+
+
+RETURNING = {
+    "a round that is far away": "n = 0\nwhile True:\n    n += 1\n    if n > 2_000: return 'in it'\n",
+    "a condition that is not known": "while os.getpid():\n    return 'in it'\n",
+    "items that are not known": "for x in os.environ['HOME']:\n    return 'in it'\n",
+    "items of which there may be none": "for x in [y for y in 'a' if os.getpid()]:\n    return 'in it'\n",
+}
+
+
+@pytest.mark.parametrize("loop", RETURNING)
+def test_a_loop_that_may_not_run_may_return(loop: str) -> None:
+    """In Python, the function returns what the loop does on a machine with processes; past it, it would fail."""
+    body = textwrap.indent(f"{RETURNING[loop]}return 'after it'\n", " " * 8)
+    code = f"import os\ndef pick(pid):\n    if pid:\n{body}    return 'after it'\n"
+    code += "if pick(os.getpid()) == 'after it':\n    raise ValueError\n"
+    (outcome,) = read_package(TextSources({"p/__init__.py": code}), (), FakeWorld).imports
+    assert not isinstance(outcome.raised, Raised)
 
 
 def _count(key: object) -> int:
