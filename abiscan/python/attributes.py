@@ -155,6 +155,9 @@ def of_module(machine: PythonMachine, module: PythonModule, name: str) -> object
 
 
 def _of_instance(machine: PythonMachine, value: Instance, name: str) -> object:
+    own = value.attributes.get(name, ABSENT)
+    if own is not ABSENT and not value.cls.has_either(name, "__getattribute__"):
+        return machine.settle(own)
     hook = value.cls.find("__getattribute__")
     if hook is None:
         return found_in(machine, value, name)

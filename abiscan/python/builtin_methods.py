@@ -165,8 +165,8 @@ OF_ONE_ITEM: Final = frozenset({"add", "append", "discard", "get", "setdefault"}
 QUICK: Final = frozenset({
     "capitalize", "casefold", "count", "endswith", "find", "index", "isalnum", "isalpha", "isascii", "isdecimal",
     "isdigit", "isidentifier", "islower", "isnumeric", "isprintable", "isspace", "istitle", "isupper", "lower",
-    "lstrip", "partition", "removeprefix", "removesuffix", "rstrip", "split", "splitlines", "startswith", "strip",
-    "swapcase", "title", "upper",
+    "lstrip", "partition", "removeprefix", "removesuffix", "rpartition", "rsplit", "rstrip", "split", "splitlines",
+    "startswith", "strip", "swapcase", "title", "upper",
 })  # fmt: skip
 """Methods of texts that give nothing large, and look at plain arguments alone."""
 _LARGE_TEXT: Final = 4_096
@@ -489,10 +489,8 @@ def construct_built_in(machine: PythonMachine, cls: type, args: list[object], kw
     # or path they are. Everything else must be known.
     if issubclass(cls, BaseException):
         return PythonError(cls, tuple(args), dict(kwargs))
-    if cls is type and len(args) == 1:
-        return type_of(args[0])
-    if cls is type and len(args) == 3:
-        return machine.derive_class(args, kwargs)
+    if cls is type and len(args) in {1, 3}:
+        return type_of(args[0]) if len(args) == 1 else machine.derive_class(args, kwargs)
     if cls in {list, tuple, set, frozenset} and args:
         return _collect_items(machine, cls, args[0])
     if cls is dict:
@@ -502,6 +500,8 @@ def construct_built_in(machine: PythonMachine, cls: type, args: list[object], kw
     if cls is bool and args:
         is_true = special.truth_of(machine, args[0])
         return NotKnown(f"bool({describe_value(args[0])})") if is_true is None else is_true
+    if cls is range and 0 < len(args) < _WITH_STEP and all(type(argument) is int for argument in args):
+        return range(*args)  # type: ignore[arg-type]
     if cls is range or issubclass(cls, PurePath):
         args = [(_as_whole_number if cls is range else special.as_path)(machine, argument) for argument in args]
     if args and special.is_own(args[0]):
@@ -516,6 +516,10 @@ def construct_built_in(machine: PythonMachine, cls: type, args: list[object], kw
     unknown = next((argument for argument in args if isinstance(argument, NotKnown)), None)
     name = f"{cls.__name__}({', '.join(describe_value(argument) for argument in args)})"
     return NotKnown(name, unknown.why) if unknown else NotKnown(name)
+
+
+_WITH_STEP: Final = 3
+"""How many arguments ``range`` takes where a step is one of them, which must not be zero."""
 
 
 def _as_whole_number(machine: PythonMachine, value: object) -> object:

@@ -202,10 +202,10 @@ def _failure_to_throw(machine: PythonMachine, args: list[object]) -> PythonError
     return made if isinstance(made, PythonError) else PythonError(value)
 
 
-def take_few(source: Iterator[object], name: str) -> list[object] | NotKnown:
-    """Return all items, unless there are very many."""
+def take_few(source: Iterator[object]) -> list[object] | None:
+    """Return all items, None if there are very many."""
     taken = list(islice(source, MOST_ITEMS + 1))
-    return NotKnown(name) if len(taken) > MOST_ITEMS else taken
+    return None if len(taken) > MOST_ITEMS else taken
 
 
 @contextmanager

@@ -57,7 +57,10 @@ _UNSEEN: Final = (
 """What reaches further than the names that a function uses, or goes on after its call."""
 _MODULES: Final = frozenset({"glob", "os", "os.path", "pathlib", "posixpath", "re"})
 """The modelled modules of which nothing is kept between calls, but what ``outward`` counts."""
-_FUNCTIONS: Final = frozenset({"os.fspath", "os.listdir", "os.scandir", "os.walk", "glob.glob", "glob.iglob"})
+_FUNCTIONS: Final = frozenset({
+    "os.fspath", "os.listdir", "os.scandir", "os.walk", "glob.glob", "glob.iglob", "itertools.chain",
+    "itertools.chain.from_iterable",
+})  # fmt: skip
 _PATH_FUNCTIONS: Final = "os.path."
 _BUILTINS: Final = frozenset({
     "abs", "all", "any", "bin", "bool", "bytes", "chr", "dict", "divmod", "enumerate", "filter", "float", "frozenset",

@@ -339,11 +339,11 @@ def items_of(machine: PythonMachine, value: object) -> list[object] | NotKnown:
     source = iterate_over(machine, value)
     if isinstance(source, NotKnown):
         return source
-    items_found = take_few(source, f"list({describe_value(value)})")
-    if isinstance(items_found, NotKnown):
+    items_found = take_few(source)
+    if items_found is None:
         machine.gap(f"{describe_value(value)} gives more than {MOST_ITEMS} items")
-    else:
-        machine.count_steps(len(items_found))
+        return NotKnown(f"list({describe_value(value)})")
+    machine.count_steps(len(items_found))
     return items_found
 
 

@@ -413,6 +413,13 @@ class Class(Opaque, Struct, eq=False):
                 return ancestor.names[name]
         return default
 
+    def has_either(self, name: str, other: str) -> bool:
+        """Whether the class, or one that it derives from, has an attribute by one of two names."""
+        for ancestor in self.ancestry():
+            if type(ancestor) is Class and (name in ancestor.names or other in ancestor.names):
+                return True
+        return False
+
     def is_open(self) -> bool:
         """Whether it derives from something whose attributes are not known."""
         return any(not isinstance(ancestor, (Class, type)) for ancestor in self.ancestry())

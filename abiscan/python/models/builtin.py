@@ -382,6 +382,25 @@ def _zip_sources(sources: list[Iterator[object]], *, strict: bool) -> Iterator[o
         yield more_items or tuple(results)
 
 
+def _model_chain(machine: PythonMachine, args: Args, _kwargs: Kwargs) -> object:
+    return Lazy("chain()", _chained(machine, args))
+
+
+def _chain_from(machine: PythonMachine, args: Args, _kwargs: Kwargs) -> object:
+    source = machine.iterate(args[0]) if args else NotKnown("chain.from_iterable()")
+    return source if isinstance(source, NotKnown) else Lazy("chain.from_iterable()", _chained(machine, source))
+
+
+def _chained(machine: PythonMachine, sources: Iterable[object]) -> Iterator[object]:
+    for source in sources:
+        machine.count_steps()
+        items = machine.iterate(source)
+        if isinstance(items, NotKnown):
+            yield MoreItems(items.name, items.why)
+        else:
+            yield from items
+
+
 def _differing_lengths(place: int, kind: str) -> str:
     before = "argument 1" if place == 1 else f"arguments 1-{place}"
     return f"zip() argument {place + 1} is {kind} than {before}"
@@ -889,6 +908,13 @@ def _make_inspect(_machine: PythonMachine) -> object:
     )
 
 
+def _make_itertools(_machine: PythonMachine) -> object:
+    chain = Native(
+        "itertools.chain", _model_chain, {"from_iterable": Native("itertools.chain.from_iterable", _chain_from)}
+    )
+    return Namespace("itertools", {"chain": chain})
+
+
 class Builtins(Modelled):
     """The module ``builtins``: what code puts there is known everywhere."""
 
@@ -913,5 +939,6 @@ class Builtins(Modelled):
 MODELS: dict[str, Callable[[PythonMachine], object]] = {
     "builtins": Builtins,
     "inspect": _make_inspect,
+    "itertools": _make_itertools,
 }
 """Modules by name."""
