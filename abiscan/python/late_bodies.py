@@ -10,7 +10,7 @@ import ast
 import functools
 import re
 import warnings
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator
 from typing import Any, Final, TypeAlias
 
 from abiscan.python.grammar import FAILURES, parse
@@ -86,7 +86,7 @@ def has_late_parameters(node: ast.AST) -> bool:
     return "late" in node.__dict__ and "args" not in node.__dict__
 
 
-def walk_with(tree: ast.AST, words: Collection[bytes]) -> Iterator[ast.AST]:
+def walk_with(tree: ast.AST, words: re.Pattern[bytes]) -> Iterator[ast.AST]:
     """Yield the nodes of a tree, but for functions that are not parsed yet and have none of some words."""
     waiting = [tree]
     while waiting:
@@ -98,10 +98,10 @@ def walk_with(tree: ast.AST, words: Collection[bytes]) -> Iterator[ast.AST]:
             waiting += child_nodes(node)
 
 
-def _may_have(node: Any, words: Collection[bytes]) -> bool:
+def _may_have(node: Any, words: re.Pattern[bytes]) -> bool:
     """Whether a function that is not parsed yet has one of some words, or may call something in its parameters."""
     source, _line, start, end, _body = node.__dict__["late"]
-    if any(source.find(word, start, end) >= 0 for word in words):
+    if words.search(source, start, end):
         return True
     # Parameters that are parsed already are not in that part of the source.
     header = () if has_late_parameters(node) else (node.args, *filter(None, [node.returns]))

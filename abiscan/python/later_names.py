@@ -185,7 +185,7 @@ def _unguarded_mentions(
     mentions = [
         mention
         for file in files
-        for mention in Mentions(code, file, names, requested, called, operators, settled.marks(file)).all()
+        for mention in Mentions(code, file, names, requested, called, operators, settled).all()
     ]
     # One use that is guarded shows that the authors know that the name may be missing: then no use of it is certain.
     asked = {(mention.use.name, mention.use.error) for mention in mentions if mention.asked}

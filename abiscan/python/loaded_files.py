@@ -10,6 +10,7 @@ from __future__ import annotations
 import ast
 import functools
 import itertools
+import re
 from collections.abc import Collection, Iterator
 from typing import Final, TypeAlias
 
@@ -23,6 +24,7 @@ from abiscan.python.torch_names import TorchNames
 from abiscan.python.written import write_expression
 from abiscan.regex import regex
 
+_IMPORTING: Final = regex(rb"import")
 _OF_OBJECTS: Final = regex(
     r"(model_|train(ing)?_)?(args|cfg|conf|config|opt|options)|h(yper_?)?param(eter)?s|\w*(vocab|tokenizer|transform)\w*"
     r"|(replay_)?buffer|attr_dict|attributes"
@@ -66,8 +68,8 @@ def open_loads(code: PythonCode) -> Iterator[PythonLine]:
 
 def _loads_of_objects(tree: ast.Module) -> Iterator[ast.Call]:
     names, saves = _names_of(tree, "load"), _names_of(tree, "save")
-    words = {name.rpartition(".")[2].encode() for name in (*names, *saves)}
-    nodes = list(walk_with(tree, words))
+    words = {re.escape(name.rpartition(".")[2].encode()) for name in (*names, *saves)}
+    nodes = list(walk_with(tree, re.compile(b"|".join(sorted(words)) or b"(?!)")))
     modules = _modules_of(nodes)
     owners = {id(inner): node for node in nodes if isinstance(node, ast.ClassDef) for inner in node.body}
     functions = (node for node in nodes if isinstance(node, _FUNCTIONS))
@@ -256,7 +258,7 @@ def _name_of(function: ast.expr) -> str | None:
 def _names_of(tree: ast.Module, function: str) -> frozenset[str]:
     """Return what a source calls a function of ``torch``."""
     names = set[str]()
-    for node in walk_with(tree, [b"import"]):
+    for node in walk_with(tree, _IMPORTING):
         if isinstance(node, ast.Import):
             names.update(f"{alias.asname or alias.name}.{function}" for alias in node.names if alias.name == "torch")
         elif isinstance(node, ast.ImportFrom) and node.module == "torch":

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import ast
 import functools
+import re
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
+from itertools import accumulate
 from typing import Final
 
 from msgspec import Struct, field
@@ -27,6 +29,7 @@ from abiscan.python.changed_defaults import (
     whole_loads,
 )
 from abiscan.python.grammar import ANNOTATED_LAZILY
+from abiscan.python.late_bodies import has_late_parameters, walk_with
 from abiscan.python.library import PythonCode
 from abiscan.python.model import Answer
 from abiscan.python.nodes import TryStar, child_nodes, walk
@@ -40,11 +43,14 @@ from abiscan.python.operator_calls import (
     passes_list,
 )
 from abiscan.python.refusals import PassedArguments, parse_parameters, refusal
+from abiscan.python.settled_conditions import SettledConditions
+from abiscan.python.sole_bindings import SETTING_AROUND, sole_bindings
 from abiscan.python.torch_classes import CLASSES
 from abiscan.python.torch_names import COMPANIONS, DEVICE_MODULES, Callee, TorchNames, is_core
 from abiscan.python.torch_options import COMPILE, options_in
 from abiscan.python.version_guards import (
     EXITS,
+    GUARDING_TEXT,
     are_guarding,
     guards_what_follows,
     is_guard,
@@ -198,17 +204,20 @@ class Mentions:
         requested: Collection[str],
         called: Collection[str],
         operators: KnownOperators,
-        marks: frozenset[str],
+        settled: SettledConditions,
     ) -> None:
-        self._marks = marks
         self._tree = code.tree(file)
         self._file = file
+        self._text = code.source(file)
         self._names = names
         self._wanted = requested
         self._called = called
         self._operators = operators
         self._asks_objects = any(name.rpartition(".")[0] in OF_OBJECTS for name in requested)
         self._bases = _inherited_constructors(self._tree)
+        self._origins = make_origins(self._tree) if self._tree else Origins()
+        self._words = self._words_of([*requested, *called])
+        self._marks = settled.marks_among(self._mentioning(), self._tree) if self._tree else frozenset[str]()
         is_lazy = not isinstance(code.python, Answer) and code.python >= ANNOTATED_LAZILY
         self._evaluates_annotations = not (is_lazy or code.postpones_annotations(file))
         self._loads_weights = LOAD.function in called and names.has(*LOAD.sign) is True
@@ -219,8 +228,52 @@ class Mentions:
             return
         loads = frozenset(id(call) for call in whole_loads(self._tree)) if self._loads_weights else frozenset[int]()
         with suppress(RecursionError):
-            scope = _Scope(origins=(make_origins(self._tree),), loads=loads, values=self._marks)
+            scope = _Scope(origins=(self._origins,), loads=loads, values=self._marks)
             yield from self._body(self._tree.body, scope)
+
+    def _words_of(self, names: Sequence[str]) -> re.Pattern[bytes]:
+        """Return what is in the text of each function that mentions one of some names of torch."""
+        # An operator is named without its overload; an option may have hyphens.
+        words = {name.split(".")[3] if name.startswith(OPERATORS) else name.rpartition(".")[2] for name in names}
+        words |= {
+            local
+            for local, origin in self._origins.items()
+            if origin is not None and any(f"{origin}.".startswith(f"{name}.") for name in names)
+        }
+        words |= self._bases.keys()
+        if not all(map(str.isascii, words)):  # Python has other forms of such names than their source
+            return re.compile(b"")
+        return re.compile(rb"\b(?:%b)\b" % "|".join(sorted(words)).replace("_", "[_-]").encode())
+
+    def _mentioning(self) -> Iterator[ast.AST]:
+        """Yield the parts of the source, but for the functions that mention nothing."""
+        waiting: list[ast.AST] = [self._tree] if self._tree else []
+        while waiting:
+            node = waiting.pop()
+            if not isinstance(node, _DEFINED):
+                yield node
+                waiting += child_nodes(node)
+            elif self._may_mention(node):
+                yield from walk(node)
+
+    def _may_mention(self, node: ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda) -> bool:
+        """Whether one of the words is in the text of a function."""
+        late, lines = node.__dict__.get("late"), self._line_starts
+        if late is not None:
+            text = late[0][late[2] : late[3]]
+        elif isinstance(node, ast.Lambda) or node.end_lineno is None or not lines:
+            return True
+        else:
+            text = self._text[lines[node.lineno - 1] : lines[node.end_lineno]]
+        return not text.isascii() or self._words.search(text) is not None
+
+    @functools.cached_property
+    def _line_starts(self) -> Sequence[int]:
+        """Where each line of the source begins, and its end; nothing where line breaks are not what they seem to be."""
+        if self._text.count(b"\r") != self._text.count(b"\r\n"):
+            return ()
+        starts = accumulate(map(len, self._text.splitlines(keepends=True)), initial=0)
+        return (*starts, len(self._text))
 
     def _body(self, statements: Sequence[ast.stmt], scope: _Scope) -> Iterator[Mention]:
         names = Counter(getattr(statement, "name", None) for statement in statements)
@@ -316,7 +369,8 @@ class Mentions:
     @functools.cached_property
     def _asking_names(self) -> frozenset[str]:
         """What is bound to something whose words ask for a version, anywhere."""
-        bindings = [node for node in walk(self._tree) if isinstance(node, ast.Assign)] if self._tree else []
+        nodes = walk_with(self._tree, GUARDING_TEXT) if self._tree else ()
+        bindings = [node for node in nodes if isinstance(node, ast.Assign)]
         asking = [node for node in bindings if are_guarding([node.value])]
         return frozenset(
             part.id for node in asking for target in node.targets for part in walk(target) if isinstance(part, ast.Name)
@@ -358,8 +412,6 @@ class Mentions:
 
     @functools.cached_property
     def _statements(self) -> Mapping[str, ast.stmt]:
-        from abiscan.python.sole_bindings import sole_bindings
-
         return sole_bindings(self._tree) if self._tree else {}
 
     def _version_truth(self, test: ast.expr, scope: _Scope) -> bool | None:
@@ -399,11 +451,18 @@ class Mentions:
     def _function(self, node: ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda, scope: _Scope) -> Iterator[Mention]:
         # Decorators, defaults and annotations belong to the scope around.
         decorators = [] if isinstance(node, ast.Lambda) else node.decorator_list
+        is_wanted = scope.in_function or scope.base in self._called or self._may_mention(node)
+        if not is_wanted and has_late_parameters(node):
+            for decorator in decorators:
+                yield from self._node(decorator, scope)
+            return
         arguments = [*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs, node.args.vararg, node.args.kwarg]
         annotations = [argument.annotation for argument in arguments if argument] + [getattr(node, "returns", None)]
         around = (*decorators, *node.args.defaults, *node.args.kw_defaults)
         for expression in filter(None, (*around, *(annotations if self._evaluates_annotations else ()))):
             yield from self._node(expression, scope)
+        if not is_wanted:
+            return
         parameters = {argument.arg for argument in arguments if argument}
         own = make_origins(node)
         is_variant = scope.variants.get(getattr(node, "name", ""), 0) > 1
@@ -623,7 +682,7 @@ def make_origins(body: ast.AST) -> Origins:
     if origins.get("torch", "torch") != "torch":  # what is taken of it is of something else
         origins = dict.fromkeys(origins)
     if isinstance(body, ast.Module):  # what functions bind outside of themselves
-        for node in walk(body):
+        for node in walk_with(body, SETTING_AROUND):
             if isinstance(node, (ast.Global, ast.Nonlocal)):
                 origins |= dict.fromkeys(node.names)
     return {name: origin for name, origin in origins.items() if not starred or name == "torch" or origin is None}

@@ -11,7 +11,7 @@ import builtins
 import re
 import sys
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
 from msgspec import Struct
@@ -59,12 +59,16 @@ class SettledConditions:
         """Return what stands for them among the values of a source: see ``version_guards``."""
         if file not in self._marks:
             tree = self._code.tree(file)
-            self._marks[file] = frozenset(self._marks_in(tree)) if tree else frozenset()
+            self._marks[file] = frozenset(self._marks_in(tree, walk(tree))) if tree else frozenset()
         return self._marks[file]
 
-    def _marks_in(self, tree: ast.Module) -> Iterator[str]:
+    def marks_among(self, nodes: Iterable[ast.AST], tree: ast.Module) -> frozenset[str]:
+        """Return the same for some parts of a source."""
+        return frozenset(self._marks_in(tree, nodes))
+
+    def _marks_in(self, tree: ast.Module, nodes: Iterable[ast.AST]) -> Iterator[str]:
         yield from map(found, self._found_by_imports(tree))
-        for node in walk(tree):
+        for node in nodes:
             if isinstance(node, ast.Expr) and isinstance(node.value, ast.Call) and are_guarding([node.value.func]):
                 name = _last_word(node.value.func)
                 if name is not None and self._is_own(node.value.func, tree) and self._only_checks(name):

@@ -9,8 +9,10 @@ from typing import Final
 from abiscan.python.bound_names import names_bound_by
 from abiscan.python.late_bodies import walk_with
 from abiscan.python.nodes import child_nodes
+from abiscan.regex import regex
 
-_SETTING_AROUND: Final = (b"global", b"nonlocal")
+SETTING_AROUND: Final = regex(rb"global|nonlocal")
+"""What is in the text of functions that may set a name of what is around them."""
 _DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
 
 
@@ -27,7 +29,7 @@ def sole_bindings(scope: ast.Module | ast.FunctionDef | ast.AsyncFunctionDef) ->
                 statements[name] = part if isinstance(part, ast.Import) else statement
                 bound.setdefault(name, set()).add(origin or part)
     # A function may set a name of what is around it at any time.
-    for part in walk_with(scope, _SETTING_AROUND):
+    for part in walk_with(scope, SETTING_AROUND):
         if isinstance(part, (ast.Global, ast.Nonlocal)):
             for name in part.names:
                 bound.setdefault(name, set()).add(part)

@@ -22,11 +22,13 @@ _VERSION_WORDS: Final = (
 )
 _ASKING: Final = regex(_VERSION_WORDS, re.IGNORECASE)
 """What is in the words of conditions that ask which torch it is."""
-_GUARDING: Final = regex(
-    rf"{_VERSION_WORDS}|has_|support|check(?!point)|require(?!s_grad)|ensure|verify|assert|skip|pytest|unittest|raise_",
-    re.IGNORECASE,
+_GUARDING_WORDS: Final = (
+    _VERSION_WORDS + r"|has_|support|check(?!point)|require(?!s_grad)|ensure|verify|assert|skip|pytest|unittest|raise_"
 )
+_GUARDING: Final = regex(_GUARDING_WORDS, re.IGNORECASE)
 """What is in the words of conditions, of functions and of decorators that may do so."""
+GUARDING_TEXT: Final = regex(_GUARDING_WORDS.encode() + rb"|suppress|raises|['\"](?:torch|\W*\d)", re.IGNORECASE)
+"""What is in the text of code that has such words."""
 _OF_TORCH: Final = regex(r"torch|version|cuda|gpu|triton", re.IGNORECASE)
 """What is in the words of what may say something of torch."""
 _SAYING_TORCH: Final = regex(r"(?<![\w-])(?:py)?torch(?![\w-])|version|cuda|gpu|triton", re.IGNORECASE)

@@ -815,3 +815,44 @@ def test_a_use_that_is_certain_leaves_out_the_others() -> None:
     found = all_uses({"pack/__init__.py": f"import torch\n{CALLED}{other}"})
 
     assert [(use.line, use.doubtful) for use in found] == [(2, False)]
+
+
+LONG = "    x = 1  # so that the function is one that is not parsed at first\n" * 3
+INNER = textwrap.indent(LONG, "    ")
+UNDER_OTHER_WORDS = {
+    "its own": f"import torch\ndef f():\n{LONG}    {GONE}\n",
+    "that of an import": f"from torch.autograd.profiler import format_time as show\ndef f():\n{LONG}    show()\n",
+    "that of a module": f"import torch.autograd.profiler as p\ndef f():\n{LONG}    p.format_time\n",
+    "in its header": f"import torch\nclass A:\n    def f(x=[{GONE}]):\n{INNER}",
+    "in an annotation": f"import torch\ndef f(x: {GONE}):\n{LONG}",
+    "in a decorator": f"import torch\n@{GONE}\ndef f():\n{LONG}",
+    "that of a function around": (
+        f"def f():\n    from torch.autograd import profiler as p\n    def g():\n{INNER}        p.format_time()\n"
+    ),
+}
+
+
+@pytest.mark.parametrize("parsed", [False, True])
+@pytest.mark.parametrize("kind", UNDER_OTHER_WORDS)
+def test_functions_are_passed_over_only_where_their_text_mentions_nothing(kind: str, *, parsed: bool) -> None:
+    others = f"def other():\n{LONG}    return 1\nclass C:\n    def method(self):\n{INNER}        return 2\n"
+    body = f"{others}{UNDER_OTHER_WORDS[kind]}"
+    reader = PackageReader(TextSources({"pack/__init__.py": body}), ["pack"])
+    world = FakeWorld(torch_names=embedded_names.names("2.13.0"), python=(3, 11))
+    tree = reader._code_for(world, None)[0].tree("pack/__init__.py")
+    assert tree is not None
+    nodes = list(ast.walk(tree)) if parsed else [tree]
+    assert [use.name for use in reader.later_uses(world)] == [GONE]
+    assert parsed is (len(nodes) > 1)
+
+
+def test_a_function_without_the_words_is_not_parsed_for_them() -> None:
+    others = "".join(f"def other_{number}():\n{LONG}    return {number}\n" for number in range(9))
+    guarded = f"import torch\ndef f():\n{LONG}    try: {GONE}\n    except AttributeError: pass\n"
+    reader = PackageReader(TextSources({"pack/__init__.py": f"{others}{guarded}"}), ["pack"])
+    world = FakeWorld(torch_names=embedded_names.names("2.13.0"), python=(3, 11))
+    assert reader.later_uses(world) == ()
+    tree = reader._code_for(world, None)[0].tree("pack/__init__.py")
+    assert tree is not None
+    late = [node for node in tree.body if "late" in node.__dict__]
+    assert len(late) == 9
