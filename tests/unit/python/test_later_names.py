@@ -832,27 +832,27 @@ UNDER_OTHER_WORDS = {
 }
 
 
-@pytest.mark.parametrize("parsed", [False, True])
+def _in_a_module(body: str) -> tuple[tuple[LaterUse, ...], ast.Module]:
+    """The uses in a module whose functions are not parsed at first, and its tree."""
+    files = {"pack/__init__.py": "", "pack/sub/__init__.py": "", "pack/sub/mod.py": body}
+    reader = PackageReader(TextSources(files), ["pack"])
+    world = FakeWorld(torch_names=embedded_names.names("2.13.0"), python=(3, 11))
+    tree = reader._code_for(world, None)[0].tree("pack/sub/mod.py")
+    assert tree is not None
+    return reader.later_uses(world), tree
+
+
 @pytest.mark.parametrize("kind", UNDER_OTHER_WORDS)
-def test_functions_are_passed_over_only_where_their_text_mentions_nothing(kind: str, *, parsed: bool) -> None:
+def test_functions_are_passed_over_only_where_their_text_mentions_nothing(kind: str) -> None:
     others = f"def other():\n{LONG}    return 1\nclass C:\n    def method(self):\n{INNER}        return 2\n"
     body = f"{others}{UNDER_OTHER_WORDS[kind]}"
-    reader = PackageReader(TextSources({"pack/__init__.py": body}), ["pack"])
-    world = FakeWorld(torch_names=embedded_names.names("2.13.0"), python=(3, 11))
-    tree = reader._code_for(world, None)[0].tree("pack/__init__.py")
-    assert tree is not None
-    nodes = list(ast.walk(tree)) if parsed else [tree]
-    assert [use.name for use in reader.later_uses(world)] == [GONE]
-    assert parsed is (len(nodes) > 1)
+    assert [use.name for use in _in_a_module(body)[0]] == [GONE]
+    assert [use[0] for use in names_in(body)] == [GONE]  # whose functions are parsed
 
 
 def test_a_function_without_the_words_is_not_parsed_for_them() -> None:
     others = "".join(f"def other_{number}():\n{LONG}    return {number}\n" for number in range(9))
     guarded = f"import torch\ndef f():\n{LONG}    try: {GONE}\n    except AttributeError: pass\n"
-    reader = PackageReader(TextSources({"pack/__init__.py": f"{others}{guarded}"}), ["pack"])
-    world = FakeWorld(torch_names=embedded_names.names("2.13.0"), python=(3, 11))
-    assert reader.later_uses(world) == ()
-    tree = reader._code_for(world, None)[0].tree("pack/__init__.py")
-    assert tree is not None
-    late = [node for node in tree.body if "late" in node.__dict__]
-    assert len(late) == 9
+    found, tree = _in_a_module(f"{others}{guarded}")
+    assert found == ()
+    assert sum("late" in node.__dict__ for node in tree.body) == 9
