@@ -36,6 +36,7 @@ from abiscan.python.values import (
     NotKnown,
     PossibleItems,
     PythonError,
+    RemainingItems,
     as_key,
     is_concrete,
     known_length,
@@ -200,10 +201,8 @@ def _model_extend(machine: PythonMachine, value: object, args: list[object], _kw
 
 def _model_insert(_machine: PythonMachine, value: object, args: list[object], _kwargs: dict[str, object]) -> object:
     assert isinstance(value, list)
-    if len(args) == 2 and isinstance(args[0], int) and (not args[0] or known_length(value) is not None):
+    if len(args) == 2 and isinstance(args[0], int):
         value.insert(args[0], args[1])
-    else:
-        _note_call(value, "insert")
     return None
 
 
@@ -279,8 +278,6 @@ def _model_sort(machine: PythonMachine, value: object, args: list[object], kwarg
     result = sort_values(machine, value, args, kwargs)
     if isinstance(result, list):
         value[:] = result
-    else:
-        note_removed(value)
     return None
 
 
@@ -433,7 +430,7 @@ def _view(part: Callable[[tuple[object, object]], object]) -> Method:
 
 def _model_reverse(_machine: PythonMachine, value: object, _args: list[object], _kwargs: dict[str, object]) -> object:
     assert isinstance(value, list)
-    if known_length(value) is None:
+    if RemainingItems in map(type, value):
         note_removed(value)
     else:
         value.reverse()
