@@ -45,6 +45,8 @@ if TYPE_CHECKING:
     from abiscan.inputs.files import Files
 
 _REMOVED: Final = "its libraries were removed meanwhile"
+_ROOM: Final = 256 << 20
+"""The memory beyond which a large package is read alone: two of them would take twice as much."""
 _FEWEST_TO_SHARE: Final = 4
 """How many distributions to look at make another process worth its start."""
 
@@ -399,7 +401,7 @@ def _check_all(
 ) -> Iterator[ExaminedDistribution]:
     find = functools.partial(check, errors=errors)
     # The others begin with what the first one has read, unless something was read before.
-    shared = branches.share_in_order(distributions, find, str, count_jobs(session), first_here=not errors)
+    shared = branches.share_in_order(distributions, find, str, count_jobs(session), first_here=not errors, room=_ROOM)
     for number, (distribution, take) in enumerate(shared, 1):
         session.progress(f"checking {distribution} ({number} of {len(distributions)} packages)")
         unmet = environment.unmet(distribution)

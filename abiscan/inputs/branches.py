@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import gc
 import itertools
 import json
 import os
@@ -21,7 +20,7 @@ from typing import Final, Generic, NoReturn, TypeVar
 
 from abiscan import errors
 from abiscan.errors import AbiscanError, InputError
-from abiscan.inputs import isolation, observed_fs, result_codec, tracing
+from abiscan.inputs import isolation, memory, observed_fs, result_codec, tracing
 
 _Item = TypeVar("_Item")
 _Found = TypeVar("_Found")
@@ -38,6 +37,7 @@ def share_in_order(
     jobs: int,
     *,
     first_here: bool = False,
+    room: int | None = None,
 ) -> Iterator[tuple[_Item, Callable[[], _Found]]]:
     """Yield each item, and a function that returns what was found about it, or raises the error that came of it.
 
@@ -46,19 +46,20 @@ def share_in_order(
     :param name: the target that an item belongs to, in case that working on it ends the process
     :param jobs: the number of processes; 1 to find everything in this one, when it is asked for
     :param first_here: whether the first item is one for this process: the others begin with what it read
+    :param room: no process begins next to others while all together have this many bytes of memory
     """
     remaining, is_open = iter(items), True
     for item in itertools.islice(remaining, int(first_here)) if _may_fork(jobs) else remaining:
         yield item, functools.partial(find, item)
     if first_here and _may_fork(jobs):
-        gc.collect()  # the others begin with what it read, but not with what it needs no more
+        memory.give_back()  # the others begin with what it read, but not with what it needs no more
     # Results come in the order of the items, work is done in any order: a branch that has finished early waits in this
     # list for those before it. Its pipe is read meanwhile, or it would block as soon as the pipe is full (64 KiB).
     branches: list[_Branch[_Item, _Found]] = []  # in the order of the items
     with selectors.DefaultSelector() as working:
         try:
             while is_open or branches:
-                while is_open and len(working.get_map()) < jobs:
+                while is_open and len(working.get_map()) < jobs and _has_room(branches, room):
                     # The next item is asked for only now: to make it, the iterator may read files, which the child then
                     # has.
                     following = list(itertools.islice(remaining, 1))
@@ -100,6 +101,15 @@ def found_aside(find: Callable[[], _Found], jobs: int) -> Iterator[Callable[[], 
         branch.stop_work()
 
 
+def _has_room(branches: Iterable[_Branch[_Item, _Found]], room: int | None) -> bool:
+    working = [branch for branch in branches if not branch.is_done] if room is not None else []
+    here = memory.measure(os.getpid()) if working else None
+    if room is None or here is None:
+        return True
+    # A branch shares what was there at the fork until it writes to it.
+    return here + sum(max(0, (branch.measure() or 0) - here) for branch in working) < room
+
+
 def _may_fork(jobs: int) -> bool:
     # A traced run has one order of decisions, and without /proc the child could not open its files anew.
     return jobs > 1 and isolation.is_apart() and _DESCRIPTORS.is_dir() and not tracing.is_on()
@@ -135,6 +145,10 @@ class _Branch(Generic[_Item, _Found]):
             os.close(self.pipe)
             _send_result(name(item), lambda: find(item), writing, parent, seconds)
         os.close(writing)
+
+    def measure(self) -> int | None:
+        """Return the memory that it has, in bytes; None where the system does not tell."""
+        return memory.measure(self._process)
 
     def receive_chunk(self) -> bool:
         """Read what it has written; False once it has written everything."""

@@ -295,6 +295,12 @@ class PythonCode(Struct, dict=True):
         self.files.forget()
         for kept in (self._outlines, self._trees, self._late, self._lines):
             kept.clear()
+        # What is known of a node keeps the tree that it is in.
+        for known in (
+            *(self.asking, self.texts, self._mattering, self._leaving, self._ending, self._generators),
+            *(self._only_indexed, self._annotations, self._bindings, self._bound_names),
+        ):
+            known.clear()
 
     # ---- what matters
 

@@ -33,6 +33,7 @@ from abiscan.python.uses import (
     classify_libraries,
     load_on_demand,
 )
+from abiscan.python.values import forget_sizes
 from abiscan.regex import regex
 
 if TYPE_CHECKING:
@@ -304,6 +305,7 @@ def _without_collector() -> Iterator[None]:
     try:
         yield
     finally:
+        forget_sizes()
         if enabled:
             # Freezing moves all objects into the permanent generation, and unfreezing from there into the oldest one
             # (gc_freeze and gc_unfreeze in Modules/gcmodule.c). What others have frozen would be unfrozen, too.

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Mapping
-from functools import cached_property
+from functools import cached_property, lru_cache
 from importlib.util import decode_source
 from itertools import islice
 
@@ -84,8 +84,13 @@ class Outline:
     """What a look at a source file shows: its blocks, by indentation, and where the words are."""
 
     def __init__(self, source: bytes) -> None:
-        self.data = b"\n" + source  # so that each line has a break before it
+        self._source = source
         self._blocks: dict[int, tuple[list[int], list[tuple[int, int, Header]]]] = {}
+
+    @property
+    def data(self) -> bytes:
+        """The source; each line has a break before it, the first one too."""
+        return _with_break(self._source)
 
     @cached_property
     def _words(self) -> tuple[bytes, ...]:
@@ -416,6 +421,11 @@ _DOCSTRING = regex(
 )
 _NO_NAMES = regex(rb"#[^\n]*|[()\\]")
 _NO_CALL = (b"def ", b"elf.", b"cls.")
+
+
+@lru_cache(maxsize=2)  # what asks for one source asks many times, and a package may have fifty megabytes of them
+def _with_break(source: bytes) -> bytes:
+    return b"\n" + source
 
 
 def _is_between(spans: list[tuple[int, int]], position: int) -> bool:

@@ -117,6 +117,11 @@ _sizes: Final[dict[int, tuple[object, int]]] = {}
 _MOST_SIZES: Final = 2_000
 
 
+def forget_sizes() -> None:
+    """Let go of the keys whose parts were counted, and of all that they refer to: functions, and so whole packages."""
+    _sizes.clear()
+
+
 def as_key(value: object) -> object:
     """Return a value as it can be put into a dict: unknown if hashing it would take long."""
     return value if is_concrete(value) or _is_small(value) else NotKnown("a large key")

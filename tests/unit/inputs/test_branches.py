@@ -14,7 +14,7 @@ from typing import TypeVar
 import pytest
 
 from abiscan.errors import AbiscanError, InputError, InternalError, NoExtensionError, StoppedError
-from abiscan.inputs import branches, isolation, observed_fs
+from abiscan.inputs import branches, isolation, memory, observed_fs
 
 _Found = TypeVar("_Found")
 
@@ -51,6 +51,30 @@ def test_each_item_has_a_process_and_no_more_are_at_work_than_allowed(tmp_path: 
     results = [result for _, result in found(list(range(6)), find, 2)]
     assert len({process for process, _ in results} - {os.getpid()}) == 6
     assert {at_work for _, at_work in results} <= {1, 2}
+
+
+@pytest.mark.parametrize("is_small", [True, False])
+def test_no_process_begins_next_to_a_large_one(tmp_path: Path, is_small: bool) -> None:
+    def wait_for(name: str) -> bool:
+        until = time.monotonic() + 10
+        while not (tmp_path / name).exists() and time.monotonic() < until:
+            time.sleep(0.01)
+        return (tmp_path / name).exists()
+
+    def find(item: str) -> bool:
+        content = bytearray(b"x" * (80 << 20)) if item == "large" and not is_small else b""
+        (tmp_path / item).touch()
+        if item == "large":
+            wait_for("next" if is_small else "other")
+            time.sleep(0.2)
+            (tmp_path / "ended").touch()
+            return bool(content)
+        return wait_for("large") if item == "other" else (tmp_path / "ended").exists()
+
+    room = (memory.measure(os.getpid()) or 0) + (60 << 20)
+    shared = branches.share_in_order(["large", "other", "next"], find, str, 2, room=room)
+    *_, is_alone = [result() for _, result in shared]
+    assert is_alone is not is_small
 
 
 def test_the_others_have_what_the_first_item_read() -> None:
