@@ -15,6 +15,7 @@ from abiscan.hooks import arguments
 from abiscan.hooks.install import Installer
 from abiscan.hooks.pip import Pip
 from abiscan.inputs.packages import Distribution
+from abiscan.inputs.sources import Source
 from abiscan.inputs.version import number_of
 from abiscan.results.changes import PackageChange
 from abiscan.results.doctor import Remedy
@@ -28,7 +29,7 @@ _WITH_BUILDS: Final = frozenset({"torchaudio", "torchcodec", "torchtext", "torch
 
 def list_wanted(problems: Sequence[Problem], torch: str, *, replacing: bool) -> dict[str, str]:
     """Return what is to be installed for some distributions, by name: what they lack, and the builds of them for the
-    kind of torch that is there.
+    torch that is there.
 
     :param replacing: whether what is there in another version is replaced as well, even if something is missing; torch
         never is
@@ -43,7 +44,7 @@ def list_wanted(problems: Sequence[Problem], torch: str, *, replacing: bool) -> 
             known.url = known.url or requirement.url
             # PEP 508 has an address or versions: what is at an address is one version.
             known.specifier = SpecifierSet() if known.url else known.specifier
-    builds = {problem.key: version for problem in problems if (version := version_of_same_kind(problem, torch))}
+    builds = {problem.key: version for problem in problems if (version := _version_in_place_of(problem, torch))}
     lacking = {canonicalize_name(item.name) for problem in problems for item in problem.unmet if item.there is None}
     builds |= {
         name: version
@@ -77,15 +78,13 @@ def _allows(requirement: Requirement | None, version: str) -> bool:
 
 
 def name_builds(broken: Sequence[Problem], torch: str, pip: Pip) -> tuple[Remedy, ...]:
-    """Return the builds for the kind of torch that is there that PyTorch itself publishes, where no index was read.
+    """Return the builds for the torch that is there that PyTorch itself publishes, where no index was read.
 
     :param broken: what fails for itself
     :param torch: the full version of the torch that is there
     """
-    of_other_kind = (problem for problem in broken if version_of_same_kind(problem, torch))
-    return tuple(
-        name_unread([problem], list_wanted([problem], torch, replacing=False), pip) for problem in of_other_kind
-    )
+    known = (problem for problem in broken if _version_in_place_of(problem, torch))
+    return tuple(name_unread([problem], list_wanted([problem], torch, replacing=False), pip) for problem in known)
 
 
 def version_of_same_kind(problem: Problem, torch: str) -> str | None:
@@ -93,12 +92,27 @@ def version_of_same_kind(problem: Problem, torch: str) -> str | None:
 
     Nobody else publishes there, so the package need not be on another index.
     """
-    source = problem.source
-    is_from_elsewhere = isinstance(source, Distribution) and (source.origin or source.source)
-    fits = problem.checked_package.torch_kind is not None and all(item.name != "torch" for item in problem.unmet)
-    if not fits or is_from_elsewhere or not _has_build(problem.key, torch):
+    fits = problem.checked_package.torch_kind is not None and not _requires_other_torch(problem)
+    if not fits or _is_from_elsewhere(problem.source) or not _has_build(problem.key, torch):
         return None
     return f"{number_of(problem.version)}+{_kind_of(torch)}"
+
+
+def _version_in_place_of(problem: Problem, torch: str) -> str | None:
+    """Return the same, or that of the version which goes with the torch that is there, if another one is required."""
+    if not _requires_other_torch(problem):
+        return version_of_same_kind(problem, torch)
+    if _is_from_elsewhere(problem.source) or not _has_build(problem.key, torch):
+        return None
+    return _version_for(problem.key, torch)
+
+
+def _requires_other_torch(problem: Problem) -> bool:
+    return any(item.name == "torch" for item in problem.unmet)
+
+
+def _is_from_elsewhere(source: Source) -> bool:
+    return isinstance(source, Distribution) and bool(source.origin or source.source)
 
 
 def _version_for(name: str, torch: str) -> str | None:

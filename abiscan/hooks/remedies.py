@@ -290,8 +290,8 @@ class _Search:
                     return
                 self._keep(name_unread(needing, list_wanted(needing, self._torch, replacing=replacing), self._pip))
                 continue
-            lacks = any(problem.unmet for problem in group)
-            reason = "require what is not there" if lacks else "were built for another kind of torch"
+            lacks = any(item.name != "torch" for problem in group for item in problem.unmet)
+            reason = "require what is not there" if lacks else "were built for another torch"
             trial = self._examine([*words, *self._session.index.words], group, group, reason)
             if trial is None:
                 return

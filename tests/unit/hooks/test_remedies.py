@@ -246,6 +246,23 @@ def test_a_build_of_pytorch_is_named_without_an_index(
 
 
 @pytest.mark.parametrize(
+    ("name", "torch", "pin"),
+    [
+        ("torchvision", "2.13.0+cpu", "torchvision==0.28.0+cpu"),
+        ("torchvision", "2.13.0+cu130", None),  # PyPI's builds are of this kind
+        ("torchtext", "2.13.0+cpu", None),  # no version goes with this torch
+        ("xformers", "2.13.0+cpu", None),
+    ],
+)
+def test_a_version_for_another_torch_is_replaced_by_that_for_this_one(name: str, torch: str, pin: str | None) -> None:
+    """The metadata of torchvision 0.24.1 require torch 2.9.1, those of 0.28.0 require torch 2.13.0."""
+    unmet = Unmet(subject=f"{name} 0.24.1", requirement="torch==2.9.1", name="torch", there=torch)
+    broken = msgspec.structs.replace(lacking(name), version="0.24.1", unmet=(unmet,))
+    assert list(pytorch_index.list_wanted([broken], torch, replacing=False).values()) == ([pin] if pin else [])
+    assert [remedy.remedies for remedy in name_builds([broken], torch, Pip("python"))] == ([(name,)] if pin else [])
+
+
+@pytest.mark.parametrize(
     ("versions", "torch", "pinned"),
     [
         (("0.28.0",), "2.13.0+cpu", "torchvision==0.28.0+cpu"),
