@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from abiscan.inputs.files import Files
 
 _REMOVED: Final = "its libraries were removed meanwhile"
-_ROOM: Final = 256 << 20
+_ROOM: Final = 350 << 20
 """The memory beyond which a large package is read alone: two of them would take twice as much."""
 _FEWEST_TO_SHARE: Final = 4
 """How many distributions to look at make another process worth its start."""

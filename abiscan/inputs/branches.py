@@ -14,9 +14,9 @@ import os
 import selectors
 import signal
 import stat
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Final, Generic, NoReturn, TypeVar
+from typing import Any, Final, Generic, NoReturn, TypeVar
 
 from abiscan import errors
 from abiscan.errors import AbiscanError, InputError
@@ -28,6 +28,8 @@ _Found = TypeVar("_Found")
 _CHUNK: Final = 1 << 20
 _DESCRIPTORS: Final = Path("/proc/self/fd")
 _OTHER_ERROR: Final = "RuntimeError"
+_BETWEEN_LOOKS: Final = 0.2
+"""The seconds after which the memory of processes is looked at again: within them, code allocates about 20 MB."""
 
 
 def share_in_order(
@@ -46,7 +48,7 @@ def share_in_order(
     :param name: the target that an item belongs to, in case that working on it ends the process
     :param jobs: the number of processes; 1 to find everything in this one, when it is asked for
     :param first_here: whether the first item is one for this process: the others begin with what it read
-    :param room: no process begins next to others while all together have this many bytes of memory
+    :param room: the bytes of memory from which on only one process goes on, the largest; None if there is no bound
     """
     remaining, is_open = iter(items), True
     for item in itertools.islice(remaining, int(first_here)) if _may_fork(jobs) else remaining:
@@ -59,7 +61,7 @@ def share_in_order(
     with selectors.DefaultSelector() as working:
         try:
             while is_open or branches:
-                while is_open and len(working.get_map()) < jobs and _has_room(branches, room):
+                while is_open and len(working.get_map()) < jobs and _has_room(_at_work(working), room):
                     # The next item is asked for only now: to make it, the iterator may read files, which the child then
                     # has.
                     following = list(itertools.islice(remaining, 1))
@@ -73,10 +75,7 @@ def share_in_order(
                     done = branches.pop(0)
                     yield done.item, done.take_result
                 elif branches:
-                    for key, _ in working.select():
-                        if not key.data.receive_chunk():
-                            working.unregister(key.fd)
-                            key.data.await_end()
+                    _receive(working, room)
         finally:
             for branch in branches:
                 branch.stop_work()
@@ -101,13 +100,29 @@ def found_aside(find: Callable[[], _Found], jobs: int) -> Iterator[Callable[[], 
         branch.stop_work()
 
 
-def _has_room(branches: Iterable[_Branch[_Item, _Found]], room: int | None) -> bool:
-    working = [branch for branch in branches if not branch.is_done] if room is not None else []
-    here = memory.measure(os.getpid()) if working else None
+def _has_room(at_work: Sequence[_Branch[Any, Any]], room: int | None) -> bool:
+    """Whether processes, with this one, take less memory than they may; so does one alone."""
+    here = memory.measure(os.getpid()) if at_work and room is not None else None
     if room is None or here is None:
         return True
     # A branch shares what was there at the fork until it writes to it.
-    return here + sum(max(0, (branch.measure() or 0) - here) for branch in working) < room
+    return here + sum(max(0, branch.measure() - here) for branch in at_work) < room
+
+
+def _receive(working: selectors.BaseSelector, room: int | None) -> None:
+    """Receive what branches send; while all take more memory than they may, the largest goes on alone, to its end."""
+    at_work = _at_work(working)
+    largest = None if _has_room(at_work, room) else max(at_work, key=_Branch.measure)
+    for branch in at_work:
+        branch.pause(paused=largest is not None and branch is not largest)
+    for key, _ in working.select(None if room is None else _BETWEEN_LOOKS):
+        if not key.data.receive_chunk():
+            working.unregister(key.fd)
+            key.data.await_end()
+
+
+def _at_work(working: selectors.BaseSelector) -> list[_Branch[Any, Any]]:
+    return [key.data for key in working.get_map().values()]
 
 
 def _may_fork(jobs: int) -> bool:
@@ -126,6 +141,7 @@ class _Branch(Generic[_Item, _Found]):
     def __init__(self, item: _Item, find: Callable[[_Item], _Found], name: Callable[[_Item], str]) -> None:
         self.item = item
         self.is_done = False
+        self._is_paused = False
         self._find = find
         self._name = name
         self._received = bytearray()
@@ -146,9 +162,16 @@ class _Branch(Generic[_Item, _Found]):
             _send_result(name(item), lambda: find(item), writing, parent, seconds)
         os.close(writing)
 
-    def measure(self) -> int | None:
-        """Return the memory that it has, in bytes; None where the system does not tell."""
-        return memory.measure(self._process)
+    def measure(self) -> int:
+        """Return the memory that it has, in bytes; 0 where the system does not tell."""
+        return memory.measure(self._process) or 0
+
+    def pause(self, *, paused: bool) -> None:
+        """Let it do nothing, or go on."""
+        # A shell that lets the whole command go on does so with a process that waits, too: it is stopped again.
+        if paused or self._is_paused:
+            os.kill(self._process, signal.SIGSTOP if paused else signal.SIGCONT)
+        self._is_paused = paused
 
     def receive_chunk(self) -> bool:
         """Read what it has written; False once it has written everything."""

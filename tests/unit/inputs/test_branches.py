@@ -77,6 +77,31 @@ def test_no_process_begins_next_to_a_large_one(tmp_path: Path, is_small: bool) -
     assert is_alone is not is_small
 
 
+def test_the_largest_process_goes_on_alone(tmp_path: Path) -> None:
+    count, ended = tmp_path / "count", tmp_path / "ended"
+
+    def find(item: str) -> bool:
+        until = time.monotonic() + 20
+        while item == "other" and not ended.exists() and time.monotonic() < until:
+            with count.open("ab") as stream:
+                stream.write(b"x")
+            time.sleep(0.01)
+        while item == "large" and not count.exists():
+            time.sleep(0.01)
+        content = bytearray(b"x" * (80 << 20))
+        seen, since = 0, time.monotonic()
+        while item == "large" and time.monotonic() < min(until, since + 1):
+            if count.stat().st_size != seen:
+                seen, since = count.stat().st_size, time.monotonic()
+            time.sleep(0.01)
+        ended.touch()
+        return bool(content) and time.monotonic() < until
+
+    room = (memory.measure(os.getpid()) or 0) + (60 << 20)
+    results = [result() for _, result in branches.share_in_order(["other", "large"], find, str, 2, room=room)]
+    assert results == [True, True]
+
+
 def test_the_others_have_what_the_first_item_read() -> None:
     read: list[int] = []
 
