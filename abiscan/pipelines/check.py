@@ -50,9 +50,10 @@ def check_targets(request: CheckRequest, session: Session) -> Report:
                 of_files = torch_set.check(source, torch, keep=keep)
                 package = torch_set.package(source, torch, of_files, with_findings=True)
                 builds = [name for name in extra_builds.get(torch, ()) if torch_set.is_for(source, name)]
-                for extra_build in builds:
-                    of_extra = torch_set.check(source, extra_build, keep=keep)
-                    package = _compare_package(package, torch_set.package(source, extra_build, of_extra))
+                for extra_build in builds:  # nothing but the verdicts is shown
+                    of_extra = torch_set.check(source, extra_build, keep=keep, with_suggestions=False)
+                    second = torch_set.package(source, extra_build, of_extra, with_conditions=False)
+                    package = _compare_package(package, second)
                     of_files = _compare_builds(of_files, of_extra)
                 # A file without torch is rejected only now, since a package may consist of Python code alone.
                 if package is None:

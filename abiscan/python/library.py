@@ -315,15 +315,27 @@ class PythonCode(Struct, dict=True):
         risky_names = {name for path in self.sources for name in self.outline(path).risky if not name.startswith(b"__")}
         # Each round goes one call further out. By bare names, the calls of a large package lead nearly everywhere, so
         # the rounds are few.
-        new = set(risky_names)
+        new = frozenset(risky_names)
         for _ in range(_ROUNDS):  # and those that call them
-            new = {
-                caller for path in self.sources for caller in self.outline(path).callers(frozenset(new))
-            } - risky_names
+            new = self._callers_of(new) - risky_names
             if not new:
                 break
             risky_names |= new
         return frozenset(risky_names)
+
+    def _callers_of(self, names: frozenset[bytes]) -> frozenset[bytes]:
+        """Return the functions that call one of these, by bare names."""
+        calling = {path for name in names for path in self._calling.get(name, ())}
+        return frozenset(caller for path in calling for caller in self.outline(path).callers(names))
+
+    @cached_property
+    def _calling(self) -> dict[bytes, list[str]]:
+        """The sources that may call a function, by its bare name."""
+        calling: dict[bytes, list[str]] = {}
+        for path in self.sources:
+            for name in self.outline(path).called:
+                calling.setdefault(name, []).append(path)
+        return calling
 
     def is_acting(self, name: bytes) -> bool:
         """Whether a function or method of that bare name has one of the words in it, or calls a risky function."""
@@ -658,8 +670,7 @@ class PythonCode(Struct, dict=True):
             users = frozenset(
                 user for path in self._using_torch.get(name, ()) for user in self.outline(path).users(last)
             )
-            callers = (self.outline(path).callers(users) for path in self.sources if users)
-            self._users_of_name[name] = users.union(*callers)
+            self._users_of_name[name] = users | self._callers_of(users)
         return self._users_of_name[name]
 
     def may_set(self, name: str) -> bool:

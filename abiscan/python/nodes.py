@@ -38,7 +38,10 @@ def _fields_of(kind: type[ast.AST]) -> tuple[str, ...]:
 def child_nodes(node: ast.AST) -> list[ast.AST]:
     """Return the nodes inside of one, without operators and contexts."""
     # ``ast.iter_child_nodes`` looks into every field, and most fields cannot hold a node that matters here.
-    fields = _fields.get(type(node)) or _fields_of(type(node))
+    kind = type(node)
+    fields = _fields.get(kind)
+    if fields is None:
+        fields = _fields_of(kind)
     nodes: list[ast.AST] = []
     for name in fields:
         value = getattr(node, name, None)

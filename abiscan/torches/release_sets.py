@@ -49,7 +49,7 @@ class ReleaseSets:
         """Returns the releases after the last one that lists a compiled function; none if no release lists it."""
         self._reached = functools.lru_cache(maxsize=4096)(self._find_reached)
         """Returns the releases in which each part of a dotted name may be there, or follows one that is no module."""
-        self._since = functools.lru_cache(maxsize=16)(self._releases_since)
+        self._since = functools.lru_cache(maxsize=128)(self._releases_since)
         self._stars = functools.lru_cache(maxsize=1024)(self._star_imports)
 
     def patching(self, name: str) -> int:
@@ -96,11 +96,15 @@ class ReleaseSets:
 
     def with_dtype(self, name: str) -> int:
         """Return the releases that have an element type which came later."""
-        return self._since(DTYPES_SINCE[name])
+        return self._since(TorchVersion(DTYPES_SINCE[name]))
 
-    def _releases_since(self, first: str) -> int:
-        releases = enumerate(self._table.columns)
-        return sum(1 << column for column, release in releases if TorchVersion(release) >= TorchVersion(first))
+    @functools.cached_property
+    def _versions(self) -> Sequence[TorchVersion]:
+        """The release of each column."""
+        return list(map(TorchVersion, self._table.columns))
+
+    def _releases_since(self, first: TorchVersion) -> int:
+        return sum(1 << column for column, version in enumerate(self._versions) if version >= first)
 
     def is_written(self, name: str) -> bool:
         """Whether a name is that of a module in Python of some release, and of no function that is compiled.
@@ -126,8 +130,8 @@ class ReleaseSets:
         # The list names functions late (``spmm``), but not one leaves it that torch keeps: what else the library has of
         # the name (``torch._C._fft.fft_rfft`` ends in ``rfft``) is in other modules.
         listing = self._table.columns_with(FUNCTIONS, name)
-        releases = [release for column, release in enumerate(self._table.columns) if listing >> column & 1]
-        return self._since(max(releases, key=TorchVersion)) & ~listing if releases else 0
+        listed = [version for column, version in enumerate(self._versions) if listing >> column & 1]
+        return self._since(max(listed)) & ~listing if listed else 0
 
     def _find_compiled(self, name: str) -> int:
         # An entry for each two last characters keeps small what is decompressed for one name.

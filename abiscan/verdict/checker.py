@@ -271,13 +271,21 @@ class Checker:
         if linkage is None or (
             linkage.load.with_suggestions is not with_suggestions and linkage.load.fails_before_registering
         ):
-            linkage = self._link(examined, setting, replayer, with_suggestions=with_suggestions)
+            # Only what is said of it may be another thing, not how it ends.
+            known = linkage.load.resolution if linkage else None
+            linkage = self._link(examined, setting, replayer, known, with_suggestions=with_suggestions)
             if first:
                 self._first[key] = (examined, setting.process), linkage  # keeping both keeps their ids unique
         return linkage
 
     def _link(
-        self, examined: ExaminedExtension, setting: Setting, replayer: Replayer | None, *, with_suggestions: bool
+        self,
+        examined: ExaminedExtension,
+        setting: Setting,
+        replayer: Replayer | None,
+        known: Resolution | None,
+        *,
+        with_suggestions: bool,
     ) -> Linkage:
         release, interpreter, name = setting.release, self.torch.interpreter, examined.path
         target = examined.target.name
@@ -285,7 +293,7 @@ class Checker:
         _log.debug("checks %s of %s on %s", name, target, release)
         # In the order of a load: mapping and binding, then the static initialisers with their registrations. Layouts
         # are compared only if it gets that far.
-        resolution = self._resolve(examined, setting)
+        resolution = known or self._resolve(examined, setting)
         # If the load fails before the registrations, how torch would react to them matters for explanations only.
         replayed = resolution if resolution is None or with_suggestions or resolution.error is None else None
         registering = self._replay(examined, replayed, release, replayer) if replayed else None

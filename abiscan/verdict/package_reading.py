@@ -170,8 +170,11 @@ class ReadPackage(Struct, frozen=True, kw_only=True):
             if registration.what is Registers.DEFINITION
         }
 
-    def facts(self) -> PackageFacts:
-        """Return what the verdict is made of."""
+    def facts(self, *, with_conditions: bool = True) -> PackageFacts:
+        """Return what the verdict is made of.
+
+        :param with_conditions: whether to find what else has to be there for it, which does not change it
+        """
         main = main_import(self.package.name, self.reading.imports)
         outcome = main
         if outcome is not None and self.target.target.is_python:
@@ -185,6 +188,8 @@ class ReadPackage(Struct, frozen=True, kw_only=True):
             process.load(None, LoadedBy.CTYPES)
         for load in outcome.loads if outcome else ():
             process.load(load.path, load.loader)
+        succeeds = outcome is not None and outcome.raised is None
+        is_asked = succeeds and with_conditions
         return PackageFacts(
             package=self.package,
             target=self.target,
@@ -192,12 +197,12 @@ class ReadPackage(Struct, frozen=True, kw_only=True):
             outcome=outcome,
             others=tuple(filter(self._counts, others)),
             apart=tuple(self._sure_of_other(item) for item in apart),
-            submodules=self.failing_submodules() if outcome and outcome.raised is None else (),
-            open_loads=self.open_loads() if outcome and outcome.raised is None else (),
-            dropped=self.dropped() if outcome and outcome.raised is None else (),
-            numpy_needs=self.numpy_needs() if outcome and outcome.raised is None else (),
-            compile_needs=self.compile_needs() if outcome and outcome.raised is None else (),
-            conflicts=self.conflicts() if outcome and outcome.raised is None else (),
+            submodules=self.failing_submodules() if succeeds else (),
+            open_loads=self.open_loads() if is_asked else (),
+            dropped=self.dropped() if is_asked else (),
+            numpy_needs=self.numpy_needs() if is_asked else (),
+            compile_needs=self.compile_needs() if is_asked else (),
+            conflicts=self.conflicts() if is_asked else (),
             process=process,
             here=self.here,
             lacking_alone=self._lacking_alone,

@@ -236,18 +236,20 @@ class TorchSet:
         results: Sequence[Result],
         *,
         with_findings: bool = False,
+        with_conditions: bool = True,
     ) -> PackageResult | None:
         """Return the verdict on a target that is a package, on the named torch; None if it is none.
 
         :param results: those of ``check`` for the target
         :param with_findings: whether rules on the package as a whole are asked, too
+        :param with_conditions: see ``ReadPackage.facts``
         """
         if self._is_model(source, name):
             return self._model(source, name, results)
         package = self._read_package(source, name)
         if package is None:
             return None
-        facts = package.facts()
+        facts = package.facts(with_conditions=with_conditions)
         result = package_result(facts, results)
         own: list[Finding] = []
         if with_findings and not LATER_RULES.isdisjoint(self.rules):

@@ -164,3 +164,21 @@ def test_lone_texts_are_statements() -> None:
     texts = {ast.get_source_segment(source, node) for node in statements if isinstance(node, ast.Constant)}
     assert lone == texts - {"'''m''' '''n'''"}
     assert len(lone) == 5
+
+
+def test_callers_are_looked_for_where_something_is_called(monkeypatch: pytest.MonkeyPatch) -> None:
+    looked_through: list[bytes] = []
+    callers = Outline.callers
+
+    def noting(self: Outline, names: frozenset[bytes]) -> set[bytes]:
+        looked_through.append(self.data)
+        return callers(self, names)
+
+    monkeypatch.setattr(Outline, "callers", noting)
+    files = {"pkg/__init__.py": "def load():\n    torch.ops.load_library(x)\n"}
+    files |= {f"pkg/m{number}.py": "def other():\n    pass\n" for number in range(9)}
+    files["pkg/user.py"] = "def use():\n    load()\n"
+    code = PythonCode(PackageFiles(TextSources(files)), ["pkg"], (3, 11))
+    assert code.risky == {b"load", b"use"}
+    assert looked_through
+    assert not any(b"other" in source for source in looked_through)

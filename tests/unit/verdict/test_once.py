@@ -13,6 +13,7 @@ import pytest
 
 from abiscan import api
 from abiscan.python.machine import PythonMachine
+from abiscan.python.reading import PackageReader
 from abiscan.verdict.checker import Checker
 from tests.oracle import corpus
 from tests.oracle.corpus import needs_corpus
@@ -44,6 +45,39 @@ def test_an_extension_that_a_package_loads_first_is_linked_once_on_each_torch(
     api.matrix([HARMONICS], ["2.4.0", "2.11.0"], explained=False)
     first = {torch: count for (path, torch), count in linked.items() if path.startswith("attention_helpers.")}
     assert list(first.values()) == [1, 1]
+
+
+def test_a_load_that_fails_is_resolved_once_whatever_is_said_of_it(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    resolved: list[tuple[str, Any]] = []
+    resolve = Checker._resolve
+
+    def noting(self: Checker, examined: Any, setting: Any) -> Any:
+        assert (examined.path, setting.process) not in resolved
+        resolved.append((examined.path, setting.process))
+        return resolve(self, examined, setting)
+
+    monkeypatch.setattr(Checker, "_resolve", noting)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    assert {result.verdict.value for result in api.check([AUDIO], "1.13.1").results} == {"fails"}
+    assert resolved
+
+
+def test_of_the_other_builds_of_a_release_nothing_but_the_verdict_is_asked(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    asked: list[str] = []
+    compile_needs = PackageReader.compile_needs
+
+    def noting(self: PackageReader, world: Any, *rest: Any) -> Any:
+        asked.append(world.torch_version)
+        return compile_needs(self, world, *rest)
+
+    monkeypatch.setattr(PackageReader, "compile_needs", noting)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    api.check([DLPACK], "2.13.0")
+    assert asked == ["2.13.0+cpu"]
 
 
 @pytest.mark.parametrize(
