@@ -234,22 +234,25 @@ class CallGraph:
         start, number = divmod(place, len(self._objects))
         return number, start
 
-    def reached(self, roots: Iterable[int], stop_at: Container[tuple[int, int]] = ()) -> set[tuple[int, int]]:
+    def reached(self, roots: Iterable[int], stop_at: Iterable[tuple[int, int]] = ()) -> set[tuple[int, int]]:
         """Return the functions that some functions of the first object lead to, and these: which object, where it
         starts.
 
         :param roots: where the functions start, in the file's own space
         :param stop_at: functions that are not followed further
         """
-        seen, waiting = set[tuple[int, int]](), deque(self.place_of(0, root) for root in roots)
+        places = self.reached_places(roots, {self.place_of(*function) for function in stop_at})
+        return set(map(self.function_at, places))
+
+    def reached_places(self, roots: Iterable[int], stop_at: Container[int]) -> set[int]:
+        """Return the places of the functions that some functions of the first object lead to, and of these."""
+        seen, waiting = set[int](), deque(self.place_of(0, root) for root in roots)
         while waiting and len(seen) < _MOST_FUNCTIONS:
             place = waiting.popleft()  # the nearest ones first: it may be that not all code is looked at
-            function = self.function_at(place)
-            if function in seen:
-                continue
-            seen.add(function)
-            if function not in stop_at:
-                waiting += self.next_places(place)
+            if place not in seen:
+                seen.add(place)
+                if place not in stop_at:
+                    waiting += self.next_places(place)
         return seen
 
     def _find_next(self, place: int) -> Sequence[int]:
@@ -276,7 +279,7 @@ def reached_functions(
     files: Sequence[ElfFile],
     machine: Machine,
     roots: Iterable[Iterable[int]],
-    requested: Container[tuple[int, int]],
+    requested: Iterable[tuple[int, int]],
 ) -> list[frozenset[tuple[int, int]]]:
     """Return, for each group of functions, the requested ones that it leads to; empty if an object is damaged.
 
@@ -288,6 +291,8 @@ def reached_functions(
     try:
         images = [Image(file, ARCHITECTURES[machine], lambda _: 0, lambda _: 0, lambda at: at) for file in files]
         graph = CallGraph([CalledFunctions(image, machine) for image in images])
-        return [frozenset(place for place in graph.reached(group, requested) if place in requested) for group in groups]
+        wanted = {graph.place_of(*function) for function in requested}
+        reached = (graph.reached_places(group, wanted) & wanted for group in groups)
+        return [frozenset(map(graph.function_at, places)) for places in reached]
     except (NotElfError, struct.error, ValueError, IndexError, OverflowError):
         return [frozenset()] * len(groups)

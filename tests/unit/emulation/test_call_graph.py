@@ -195,6 +195,22 @@ def test_the_wanted_functions_that_groups_lead_to(two: tuple[Path, Path]) -> Non
     assert reached_functions([nonsense], Machine.X86_64, iter(groups), wanted) == [frozenset()] * 4
 
 
+def test_functions_are_told_from_places_only_where_they_are_wanted(
+    two: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told: list[int] = []
+    function_at = CallGraph.function_at
+
+    def noting(self: CallGraph, place: int) -> tuple[int, int]:
+        told.append(place)
+        return function_at(self, place)
+
+    monkeypatch.setattr(CallGraph, "function_at", noting)
+    root = symbols(two[0])["root"]
+    reached_functions([ElfFile.open(path) for path in two], Machine.X86_64, [[root]] * 9, [])
+    assert len(told) == len(set(told)) > 3  # each once, to find what it leads to, however many groups lead there
+
+
 @pytest.mark.parametrize("name", ["library_aarch64", "operators_aarch64", "stable_aarch64"])
 def test_calls_through_stubs_on_aarch64(name: str) -> None:
     """A function leads to what it calls, and in this direction to nothing that no slot is for."""
