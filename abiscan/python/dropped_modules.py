@@ -27,7 +27,9 @@ class DroppedModule(Struct, frozen=True, kw_only=True):
     :ivar distribution: what brought it
     :ivar until: the first release without it
     :ivar with_torch: the first and the last minor version of torch whose metadata require an older release
-    :ivar through: a module of torch that imports it, and a name that this has exactly in the releases that do so
+    :ivar through: a module of torch that imports it, and a name that this has exactly in the releases that do so, since
+        it takes the name from there
+    :ivar nameless: the major release of the distribution in which the module is there, and that name is not
     """
 
     module: str
@@ -35,6 +37,7 @@ class DroppedModule(Struct, frozen=True, kw_only=True):
     until: str
     with_torch: tuple[str, str]
     through: tuple[str, str]
+    nameless: str
 
 
 class DroppedImport(Struct, frozen=True, kw_only=True):
@@ -47,9 +50,14 @@ class DroppedImport(Struct, frozen=True, kw_only=True):
     module: str
     lines: tuple[PythonLine, ...]
 
+    @property
+    def name(self) -> str | None:
+        """What a module of torch takes from the module that went, if it is through torch."""
+        return None if self.module == self.dropped.module else self.dropped.through[1]
+
 
 # https://setuptools.pypa.io/en/latest/history.html#v82-0-0; torch 2.11 and 2.12 require setuptools<82. Torch 1.8 to 2.1
-# have "from pkg_resources import packaging" in cpp_extension.
+# have "from pkg_resources import packaging" in cpp_extension: setuptools has that up to 69.5.1, and again from 71.0.0 on.
 _DROPPED: Final = (
     DroppedModule(
         module="pkg_resources",
@@ -57,6 +65,7 @@ _DROPPED: Final = (
         until="82.0.0",
         with_torch=("2.11", "2.12"),
         through=("torch.utils.cpp_extension", "packaging"),
+        nameless="70",
     ),
 )
 

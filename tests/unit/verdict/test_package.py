@@ -672,6 +672,15 @@ def test_a_module_that_new_releases_of_setuptools_lack(wheels: Path) -> None:
     assert condition.why.startswith("pkg/version.py:1 imports pkg_resources")
 
 
+def test_what_torch_takes_from_a_module_of_setuptools(wheels: Path) -> None:
+    """Of 59.8.0 to 82.0.0, 70.0.0 to 70.3.0 fail at ``from pkg_resources import packaging``, and 82.0.0 does."""
+    code = "from torch.utils.cpp_extension import load\n"
+    wheel = package_wheel(wheels, "pkg", {}, files={"pkg/__init__.py": code}, tag="py3-none-any")
+    (condition,) = abiscan.check(wheel, "1.13.1").packages[0].conditions
+    assert condition.name == "setuptools<82,!=70.*"
+    assert condition.why.endswith("setuptools 70 has no pkg_resources.packaging, and 82.0.0 no pkg_resources")
+
+
 @pytest.mark.parametrize(("installed", "met"), [(False, False), (Answer.UNKNOWN, None)])
 def test_a_required_package_that_is_looked_for(
     installed: bool | Answer, met: bool | None, wheels: Path, monkeypatch: pytest.MonkeyPatch
