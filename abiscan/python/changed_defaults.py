@@ -82,6 +82,10 @@ since 2.0, ``eig``, ``lstsq`` and ``matrix_rank`` since 1.13, ``solve`` since 1.
 """
 REMOVED: Final = "This function was deprecated since version 1.9 and is now removed"
 """What these say first."""
+REMOVED_METHOD: Final = "symeig"
+"""The one of them that is a method of tensors, too, and of little else: ``eig`` and ``solve`` have many classes."""
+_TAKEN_BY_REMOVED: Final = frozenset({"eigenvectors"})
+"""The keywords that the method takes, to say so."""
 _MODULE_METHODS: Final = frozenset(
     {"children", "eval", "forward", "load_state_dict", "modules", "named_modules", "named_parameters", "parameters"}
     | {"state_dict", "train", "zero_grad"}
@@ -89,6 +93,12 @@ _MODULE_METHODS: Final = frozenset(
 """Methods of modules and optimizers that no tensor, number, text or container has."""
 _TAKING: Final = frozenset({"copy", "get", "items", "keys", "pop", "values"})
 """Methods of dictionaries that add nothing to them."""
+
+
+def calls_removed(node: ast.Call) -> bool:
+    """Whether a call, of a method by its name, is one that says that the method is gone."""
+    named = {keyword.arg for keyword in node.keywords}
+    return len(node.args) + len(named) <= len(_TAKEN_BY_REMOVED) and named <= _TAKEN_BY_REMOVED
 
 
 def may_need_default(call: CallText, changed: ChangedDefault) -> bool:

@@ -57,7 +57,7 @@ class DroppedImport(Struct, frozen=True, kw_only=True):
 
 
 # https://setuptools.pypa.io/en/latest/history.html#v82-0-0; torch 2.11 and 2.12 require setuptools<82. Torch 1.8 to 2.1
-# have "from pkg_resources import packaging" in cpp_extension: setuptools has that up to 69.5.1, and again from 71.0.0 on.
+# have "from pkg_resources import packaging" in cpp_extension: setuptools has that up to 69.5.1, and from 71.0.0 on.
 _DROPPED: Final = (
     DroppedModule(
         module="pkg_resources",

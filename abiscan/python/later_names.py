@@ -14,7 +14,7 @@ from typing import Final
 
 from msgspec.structs import replace
 
-from abiscan.python.changed_defaults import BY_FUNCTION, may_need_default
+from abiscan.python.changed_defaults import BY_FUNCTION, REMOVED_METHOD, may_need_default
 from abiscan.python.guarded_callers import MOST_PARSED, Callers, Guard, size_of
 from abiscan.python.library import PythonCode
 from abiscan.python.mentions import (
@@ -123,7 +123,7 @@ def _open_mentions(
                 missing.setdefault(name, set()).add(file)
     requested = {name: files for name, files in missing.items() if names.was_there(name)}
     called = _doubtful_calls(code, names)
-    for method, file in _calls_with_lists(code, names):
+    for method, file in (*_calls_with_lists(code, names), *_calls_of_removed(code, names)):
         called.setdefault(method, set()).add(file)
     operators = _operators_in(code, names, own)
     for file, name, call in _doubtful_operators(code, operators):
@@ -274,6 +274,18 @@ def _calls_with_lists(code: PythonCode, names: TorchNames) -> Iterator[tuple[str
                 lost[method] = not is_own and operators.lost_list(f"{ATEN}{method}", LISTED)
             if lost[method]:
                 yield f"{METHODS}{method}", file
+
+
+def _calls_of_removed(code: PythonCode, names: TorchNames) -> Iterator[tuple[str, str]]:
+    """Yield the method that only says that it is gone where sources call it, unless a class of theirs may have it."""
+    function, method = f"torch.{REMOVED_METHOD}", REMOVED_METHOD.encode()
+    callee = names.callee(function)
+    if callee is not None and says_it_is_gone(function, callee):
+        own = re.compile(rb"(?m)^[ \t]+def %b\(" % method)
+        files = [file for file in code.sources if b".%b(" % method in code.source(file)]
+        if files and not any(own.search(code.source(file)) for file in code.sources):
+            calling = (file for file in files if is_for_users(file) and code.torch_uses(file))
+            yield from ((f"{METHODS}{REMOVED_METHOD}", file) for file in calling)
 
 
 def _is_compiled(names: TorchNames, use: str) -> bool:

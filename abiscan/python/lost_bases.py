@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
 from msgspec import Struct
@@ -18,6 +18,7 @@ from abiscan.python.nodes import child_nodes, walk
 from abiscan.python.sources import is_for_users
 from abiscan.python.torch_names import TorchNames
 from abiscan.python.version_guards import are_guarding
+from abiscan.regex import regex
 
 
 class LostBase(Struct, frozen=True, kw_only=True):
@@ -41,6 +42,8 @@ class LostBase(Struct, frozen=True, kw_only=True):
 # backwards compatibility".
 _LOST: Final = (LostBase(module="torch.optim.lr_scheduler", name="_LRScheduler", successor="LRScheduler"),)
 _ASKING: Final = frozenset({"isinstance", "issubclass"})
+_OF_SUBCLASSES: Final = regex(r"(?:sub|super)_?class", re.IGNORECASE)
+"""What is in the names of functions, and of parameters, that get a class to look for those that derive from it."""
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 _CONDITIONS = (ast.If, ast.IfExp, ast.Assert)
 
@@ -110,10 +113,28 @@ def _lines_asking(tree: ast.Module | None, lost: LostBase) -> Iterator[int]:
         if _asks_for_version(node):
             continue
         waiting += child_nodes(node)
-        if isinstance(node, ast.Call) and getattr(node.func, "id", "") in _ASKING and len(node.args) == 2:
-            classes = node.args[1].elts if isinstance(node.args[1], ast.Tuple) else node.args[1:]
-            if any(_full_name(cls, origins) == lost.full_name for cls in classes):
-                yield node.lineno
+        if isinstance(node, ast.Call) and any(
+            _full_name(cls, origins) == lost.full_name for cls in (*_asked_for(node), *_looked_for_below(node))
+        ):
+            yield node.lineno
+
+
+def _asked_for(call: ast.Call) -> Sequence[ast.expr]:
+    """Return the classes that a call asks for, of an object or of a class."""
+    if getattr(call.func, "id", "") not in _ASKING or len(call.args) != 2:
+        return ()
+    return call.args[1].elts if isinstance(call.args[1], ast.Tuple) else call.args[1:]
+
+
+def _looked_for_below(call: ast.Call) -> Iterator[ast.expr]:
+    """Yield what a call may look for the subclasses of, by its words: ``from_subclasses(A)``, ``f(superclass=A)``."""
+    function = call.func
+    name = function.attr if isinstance(function, ast.Attribute) else getattr(function, "id", "")
+    if name == "__subclasses__" and isinstance(function, ast.Attribute):
+        yield function.value
+    elif _OF_SUBCLASSES.search(name):
+        yield from call.args
+    yield from (item.value for item in call.keywords if item.arg and _OF_SUBCLASSES.search(item.arg))
 
 
 def _asks_for_version(node: ast.AST) -> bool:

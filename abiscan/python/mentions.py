@@ -21,7 +21,9 @@ from abiscan.python.changed_defaults import (
     LOAD,
     REMOVED,
     REMOVED_IN,
+    REMOVED_METHOD,
     ChangedDefault,
+    calls_removed,
     kept_as_modules,
     leaves_out,
     optional_keywords,
@@ -547,10 +549,7 @@ class Mentions:
         if full is not None and full in self._called and full.startswith(OPERATORS):
             error = self._operators.refusal(full, _arguments_of(node))
             yield from () if error is None else (self._call_mention(full, error, node, scope, how="call"),)
-        method = f"{METHODS}{node.func.attr}" if isinstance(node.func, ast.Attribute) else ""
-        if method in self._called and passes_list(node) and root_of(node) not in self._foreign:
-            error = f"{method.removeprefix(METHODS)}() received an invalid combination of arguments"
-            yield self._call_mention(method, error, node, scope, how="method")
+        yield from self._method_call(node, scope)
         if full is None or full not in self._called:
             return
         callee, call = self._names.callee(full), _arguments_of(node)
@@ -567,6 +566,18 @@ class Mentions:
             if not all(refusal(callee.name, other, call) for other in others):
                 yield self._call_mention(full, error, node, scope, how="call")
 
+    def _method_call(self, node: ast.Call, scope: _Scope) -> Iterator[Mention]:
+        """Yield a mention of a method that fails here, if what it is called of may be a tensor."""
+        method = f"{METHODS}{node.func.attr}" if isinstance(node.func, ast.Attribute) else ""
+        if method not in self._called or root_of(node) in self._foreign:
+            return
+        name = method.removeprefix(METHODS)
+        if name == REMOVED_METHOD and calls_removed(node):
+            yield self._call_mention(method, REMOVED, node, scope, how="method")
+        elif passes_list(node):
+            error = f"{name}() received an invalid combination of arguments"
+            yield self._call_mention(method, error, node, scope, how="method")
+
     def _leaves_out(self, node: ast.Call, changed: ChangedDefault, scope: _Scope) -> bool:
         """Whether a call leaves a parameter to its default, which is another one in this torch."""
         optional = scope.optional if changed is EXPORT else ()
@@ -574,12 +585,14 @@ class Mentions:
 
     @functools.cached_property
     def _foreign(self) -> frozenset[str]:
-        """What the source imports that is not of torch, and what it binds to what that returns."""
+        """What the source imports that is neither of torch nor its own, and what it binds to what that returns."""
+        own = self._file.partition("/")[0]
         parts = list(walk(self._tree)) if self._tree else []
         foreign = {
             name
             for part in parts
             if isinstance(part, _IMPORTS) and not getattr(part, "level", 0)
+            if (getattr(part, "module", "") or "").partition(".")[0] != own
             for name, origin in _bound_by(part)
             if (origin or "").partition(".")[0] != "torch"
         }
@@ -624,7 +637,7 @@ class Mentions:
             how=how,
             arguments=_arguments_of(node),
         )
-        is_of_torch = full.startswith(OPERATORS) or how in {"omission", "removed"}
+        is_of_torch = full.startswith(OPERATORS) or how in {"omission", "removed"} or error == REMOVED
         raised = {"RuntimeError"} if is_of_torch else CATCHING_IMPORTS if how == "package" else CATCHING_CALLS
         guarded = not scope.caught.isdisjoint(raised)
         return _make_mention(use, scope, guarded=guarded)

@@ -1,7 +1,9 @@
 """Python code of a package asks for the subclasses of a class of torch that lost them.
 
 **What it finds.** `isinstance` and `issubclass` with a class that torch keeps for compatibility alone: since torch 2.0,
-the schedulers of `torch.optim.lr_scheduler` derive from `LRScheduler`, and `_LRScheduler` is one of its subclasses.
+the schedulers of `torch.optim.lr_scheduler` derive from `LRScheduler`, and `_LRScheduler` is one of its subclasses. So
+do functions that get it to look for its subclasses, by their words: `from_subclasses(_LRScheduler)`,
+`register(superclass=_LRScheduler)`.
 
 **Why it fails.** Nothing raises in torch: the answer is no for every class of torch. What the package does then is its
 own: it rejects a scheduler, or finds none.

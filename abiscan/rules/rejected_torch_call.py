@@ -8,13 +8,13 @@ meets one, the verdict is `import-fails`, and this rule is silent.
 A call that leaves out what another default decides now counts, too, where it is sure to fail: `torch.load` since 2.6
 without `weights_only`, of a file whose content the code then uses as a module (`torch.load(path).eval()`);
 `torch.stft` since 2.0 without `return_complex`, which only complex input does not need. So do functions that torch
-keeps only to say that they are gone: `torch.symeig`. And `torch.onnx.export` since 2.9 without `dynamo`, which then
-imports onnxscript, if the package neither requires nor mentions it: torch does not bring it. Whether it is installed is
-not known, so this is only possible.
+keeps only to say that they are gone: `torch.symeig`, and `x.symeig()`. And `torch.onnx.export` since 2.9 without
+`dynamo`, which then imports onnxscript, if the package neither requires nor mentions it: torch does not bring it.
+Whether it is installed is not known, so this is only possible.
 
 Of compiled functions (`torch.div`, `torch.nn.functional.gelu`), the schemas say which keywords a release takes; of
-methods, where `dim` takes several dimensions: `x.any(dim=(0, 1))` since 2.2. Since `x` may be no tensor, such a finding
-is only possible; it is left out where `x` comes from another package, or the package has a method of that name.
+methods, where `dim` takes several dimensions: `x.any(dim=(0, 1))` since 2.2. Since `x` may be no tensor, a finding on a
+method is only possible; it is left out where `x` comes from another package, or the package has a method of that name.
 
 Calls of operators (`torch.ops.aten.add.Tensor(x)`) count by their schemas: those of this release, and those that the
 package's own libraries register, where all of them could be read.

@@ -387,6 +387,15 @@ GQA = "scaled_dot_product_attention() got an unexpected keyword argument 'enable
         # (coqui-ai/TTS#2449): in the words of a running torch 2.13.0.
         ("import torch\ndef f(x): return torch.symeig(x, eigenvectors=True)", "2.0.0", REMOVED),
         ("import torch\ndef f(x): return torch.symeig(x, eigenvectors=True)", "1.13.1", None),
+        # f-dangel/vivit#34
+        ("import torch\ndef f(x): return torch.abs(x).symeig(eigenvectors=True)", "2.0.0", REMOVED),
+        ("import torch\ndef f(x): return torch.abs(x).y, x.symeig()", "2.13.0", REMOVED),
+        ("import torch\ndef f(x): return torch.abs(x).symeig()", "1.13.1", None),
+        ("import torch\ndef f(x): return torch.abs(x).symeig(upper=True)", "2.0.0", None),  # raises TypeError
+        ("import torch\ndef f(x):\n  try: return torch.abs(x).symeig()\n  except RuntimeError: pass", "2.0.0", None),
+        ("import torch\nclass A:\n  def symeig(self): ...\ndef f(): A(torch.abs).symeig()", "2.0.0", None),
+        ("import torch\nimport other as o\ndef f(x): return torch.abs(x), o.symeig(x)", "2.0.0", None),
+        ("import torch\nfrom pack.a import b\ndef f(x): return b(torch.abs(x)).symeig()", "2.0.0", REMOVED),
         ("import torch\ndef f(x): return torch.solve(x, x)", "1.12.0", REMOVED),
         ("import torch\ndef f(x):\n  try: torch.solve(x, x)\n  except RuntimeError: pass", "1.12.0", None),
         ("import torch\ndef f(x): return torch.stft(x, 4, window=x)", "2.0.0", STFT),

@@ -29,6 +29,13 @@ NEW = "torch.optim.lr_scheduler.LRScheduler"
         (f"{ASKS}def g(x): return isinstance(x, {NEW})\n", "2.0.0", None),
         ("import torch\ndef f(x): return isinstance(x, torch.optim.Optimizer)\n", "2.0.0", None),
         ("from torch.optim import lr_scheduler as S\nF = lambda x: isinstance(x, S._LRScheduler)\n", "2.0.0", 2),
+        # What looks for its subclasses: cthoyt/class-resolver#48, narumiruna/mlconfig#60.
+        (f"{IMPORTS}R = Resolver.from_subclasses(_LRScheduler, suffix='LR')\n", "2.0.0", 2),
+        (f"{IMPORTS}register = functools.partial(_register, superclass=_LRScheduler)\n", "2.0.0", 2),
+        (f"{IMPORTS}ALL = _LRScheduler.__subclasses__()\n", "2.0.0", 2),
+        (f"{IMPORTS}ALL = _LRScheduler.__subclasses__()\n", "1.13.1", None),
+        (f"{IMPORTS}R = Resolver(_LRScheduler, base=_LRScheduler)\n", "2.0.0", None),
+        (f"{IMPORTS}assert make_subclass(A)(_LRScheduler)\n", "2.0.0", None),
         # It is asked where torch has it, or of another class of that name.
         (ASKS.replace("return", "return torch.__version__ < '2' and"), "2.0.0", None),
         (ASKS.replace(" return", "\n  if torch.__version__ < '2': return"), "2.0.0", None),
