@@ -143,9 +143,12 @@ class Callers:
         # the name, is enough. For its class, and for users of its users, the condition has to ask for a version.
         names = set(_sought(mention))
         is_guarded = not self._guarded.isdisjoint(names.intersection(mention.public[-1:]))
+        # Who knows that a call may be rejected asks for a version by words that say so.
+        asked = self._by_version if mention.use.error else self._asked
         for _ in range(_MOST_CALLS):
-            if not (self._asked | self._unknown).isdisjoint(names):
+            if not (asked | self._unknown).isdisjoint(names):
                 return Guard.SURE
+            is_guarded = is_guarded or not self._asked.isdisjoint(names)
             names = {user for name in names for user in self._users.get(name, ()) if not self._is_common(user)}
         tree = self._code.tree(mention.use.file) if mention.nested else None
         own = [node for node in tree.body if getattr(node, "name", None) in mention.public] if tree else []

@@ -193,7 +193,7 @@ def _unguarded_mentions(
     distinct = {_asked_of(mention.use): mention.use for mention in open_uses}
     handled = {asked for asked, use in distinct.items() if _is_handled(code, use)}
     return [
-        replace(mention, doubtful=is_known)
+        replace(mention, doubtful=mention.doubtful or is_known)
         for mention in open_uses
         for is_handled in [_asked_of(mention.use) in handled]
         for is_known in [is_handled or (mention.use.name, mention.use.error) in asked]

@@ -68,6 +68,7 @@ from abiscan.python.version_questions import (
     asks,
     caught_by,
     decides,
+    is_choice,
     is_type_checking,
     not_raised_again,
 )
@@ -145,11 +146,11 @@ def gone_keywords(names: TorchNames, use: str) -> frozenset[str]:
 class Mention(Struct, frozen=True, kw_only=True):
     """A use of a missing name.
 
-    :ivar doubtful: see ``LaterUse``
     :ivar guarded: whether something guards it where it stands
     :ivar asked: whether what guards it may well ask for a version
     :ivar public: the names by which others use the function that it is in: of a class, and of the function
     :ivar nested: the names of the functions inside of that function which it is in
+    :ivar doubtful: see ``LaterUse``; so is what only a condition decides about that says nothing of the version
     """
 
     use: LaterUse
@@ -173,6 +174,7 @@ class _Scope(Struct, frozen=True, kw_only=True):
     :ivar nested: see ``Mention``
     :ivar variants: how often a function of a name is defined around: more than once, it may depend on the version
     :ivar by_values: whether what guards it are only conditions on values that functions compute
+    :ivar tests: these
     :ivar caught: the exceptions that are caught around, by their names
     :ivar loads: the calls whose results are used as modules, by identity
     :ivar base: the only base of the class around, by its full name
@@ -188,6 +190,7 @@ class _Scope(Struct, frozen=True, kw_only=True):
     variants: Mapping[str | None, int] = field(default_factory=dict)
     guarded: bool = False
     by_values: bool = False
+    tests: tuple[ast.expr, ...] = ()
     caught: frozenset[str] = frozenset()
     loads: frozenset[int] = frozenset()
     base: str | None = None
@@ -208,6 +211,7 @@ class Mentions:
         operators: KnownOperators,
         settled: SettledConditions,
     ) -> None:
+        self._settled = settled
         self._tree = code.tree(file)
         self._file = file
         self._text = code.source(file)
@@ -365,7 +369,9 @@ class Mentions:
         own = {name for names in scope.origins[:-1] for name, origin in names.items() if origin is None}
         local = (scope.values | own) - self._asking_names
         if isinstance(node, (*TESTS, ast.Assert)) and not asks(node, local):
-            return scope if scope.guarded else replace(scope, guarded=True, by_values=True)
+            is_first = not scope.guarded
+            tests = (*scope.tests, node.test)
+            return replace(scope, guarded=True, by_values=is_first or scope.by_values, tests=tests)
         return _guarded(scope)
 
     @functools.cached_property
@@ -549,7 +555,7 @@ class Mentions:
         if full is not None and full in self._called and full.startswith(OPERATORS):
             error = self._operators.refusal(full, _arguments_of(node))
             yield from () if error is None else (self._call_mention(full, error, node, scope, how="call"),)
-        yield from self._method_call(node, scope)
+        yield from self._method_call(node, full, scope)
         if full is None or full not in self._called:
             return
         callee, call = self._names.callee(full), _arguments_of(node)
@@ -566,13 +572,16 @@ class Mentions:
             if not all(refusal(callee.name, other, call) for other in others):
                 yield self._call_mention(full, error, node, scope, how="call")
 
-    def _method_call(self, node: ast.Call, scope: _Scope) -> Iterator[Mention]:
-        """Yield a mention of a method that fails here, if what it is called of may be a tensor."""
+    def _method_call(self, node: ast.Call, full: str | None, scope: _Scope) -> Iterator[Mention]:
+        """Yield a mention of a method that fails here, if what it is called of may be a tensor.
+
+        :param full: what is called, if that is of torch
+        """
         method = f"{METHODS}{node.func.attr}" if isinstance(node.func, ast.Attribute) else ""
         if method not in self._called or root_of(node) in self._foreign:
             return
         name = method.removeprefix(METHODS)
-        if name == REMOVED_METHOD and calls_removed(node):
+        if name == REMOVED_METHOD and full is None and calls_removed(node):
             yield self._call_mention(method, REMOVED, node, scope, how="method")
         elif passes_list(node):
             error = f"{name}() received an invalid combination of arguments"
@@ -640,7 +649,7 @@ class Mentions:
         is_of_torch = full.startswith(OPERATORS) or how in {"omission", "removed"} or error == REMOVED
         raised = {"RuntimeError"} if is_of_torch else CATCHING_IMPORTS if how == "package" else CATCHING_CALLS
         guarded = not scope.caught.isdisjoint(raised)
-        return _make_mention(use, scope, guarded=guarded)
+        return self._make_mention(use, scope, guarded=guarded)
 
     def _mention(self, full: str, origin: str, line: int, scope: _Scope, *, how: str) -> Iterator[Mention]:
         """Yield a mention if it is one of a missing name.
@@ -663,7 +672,23 @@ class Mentions:
         function = ".".join([*scope.public, *scope.nested])
         use = LaterUse(name=name, file=self._file, line=line, function=function, how=how)
         guarded = not scope.caught.isdisjoint(_RAISED.get(how, CATCHING_IMPORTS))
-        return _make_mention(use, scope, guarded=guarded)
+        return self._make_mention(use, scope, guarded=guarded)
+
+    def _make_mention(self, use: LaterUse, scope: _Scope, *, guarded: bool) -> Mention:
+        # What users choose decides whether it happens, whatever the version is; and it may be what a file has.
+        may_fail = scope.by_values and not guarded and use.how != "default"
+        by_choice = may_fail and all(map(self._is_choice, scope.tests))
+        return Mention(
+            use=use,
+            guarded=(guarded or scope.guarded) and not by_choice,
+            asked=guarded or (scope.guarded and not scope.by_values),
+            public=scope.public,
+            nested=scope.nested,
+            doubtful=by_choice,
+        )
+
+    def _is_choice(self, test: ast.expr) -> bool:
+        return is_choice(test, self._settled.asking)
 
 
 def _arguments_of(node: ast.Call) -> PassedArguments:
@@ -758,13 +783,3 @@ def _named(scope: _Scope, name: str) -> _Scope:
 
 def _guarded(scope: _Scope) -> _Scope:
     return replace(scope, guarded=True, by_values=False) if scope.by_values or not scope.guarded else scope
-
-
-def _make_mention(use: LaterUse, scope: _Scope, *, guarded: bool) -> Mention:
-    return Mention(
-        use=use,
-        guarded=guarded or scope.guarded,
-        asked=guarded or (scope.guarded and not scope.by_values),
-        public=scope.public,
-        nested=scope.nested,
-    )

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ast
 import builtins
+import functools
 import re
 import sys
 from collections import Counter
@@ -22,6 +23,7 @@ from abiscan.python.nodes import walk
 from abiscan.python.sources import is_for_users
 from abiscan.python.torch_names import TorchNames
 from abiscan.python.version_guards import (
+    MAY_ASK,
     are_guarding,
     checking,
     found,
@@ -30,9 +32,12 @@ from abiscan.python.version_guards import (
     root_of,
     says_torch,
 )
+from abiscan.regex import regex
 
 _MOST_PARSED: Final = 2_000_000
 """Of the sources that mention one function, in bytes."""
+_BINDING: Final = regex(rb"\b(\w+)[ \t]*(?::[^=\n]{0,99})?=(?!=)((?:[ \t(\\]*\n)?[^\n]{0,300})")
+"""What a source binds, and the line that it is bound to."""
 _LOGGING: Final = frozenset({"debug", "info", "warning", "error", "exception"})
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 _IMPORTS = (ast.Import, ast.ImportFrom)
@@ -65,6 +70,16 @@ class SettledConditions:
     def marks_among(self, nodes: Iterable[ast.AST], tree: ast.Module) -> frozenset[str]:
         """Return the same for some parts of a source."""
         return frozenset(self._marks_in(tree, nodes))
+
+    @functools.cached_property
+    def asking(self) -> frozenset[str]:
+        """What any source binds to something whose words may ask for a version: ``self.flash = hasattr(F, "sdpa")``."""
+        return frozenset(
+            match[1].decode(errors="replace")
+            for source in map(self._code.source, self._code.sources)
+            for match in _BINDING.finditer(source)
+            if MAY_ASK.search(match[2].decode(errors="replace"))
+        )
 
     def _marks_in(self, tree: ast.Module, nodes: Iterable[ast.AST]) -> Iterator[str]:
         yield from map(found, self._found_by_imports(tree))

@@ -31,6 +31,8 @@ GUARDING_TEXT: Final = regex(_GUARDING_WORDS.encode() + rb"|suppress|raises|['\"
 """What is in the text of code that has such words."""
 _OF_TORCH: Final = regex(r"torch|version|cuda|gpu|triton", re.IGNORECASE)
 """What is in the words of what may say something of torch."""
+MAY_ASK: Final = regex(rf"{_VERSION_WORDS}|has_|support|{_OF_TORCH.pattern}", re.IGNORECASE)
+"""What is in the words of a value that may depend on which torch it is."""
 _SAYING_TORCH: Final = regex(r"(?<![\w-])(?:py)?torch(?![\w-])|version|cuda|gpu|triton", re.IGNORECASE)
 """What a message has that is not about another package alone, such as segmentation-models-pytorch."""
 _IS_TORCH_THERE: Final = regex(

@@ -9,10 +9,12 @@ from typing import Final
 
 from abiscan.python.nodes import TryStar, walk
 from abiscan.python.version_guards import (
+    MAY_ASK,
     are_guarding,
     asks_by_words,
     asks_for_version,
     is_guard,
+    words_in,
 )
 
 _CATCHING_ANY: Final = frozenset({"Exception", "BaseException"})
@@ -20,6 +22,8 @@ CATCHING_ALL: Final = _CATCHING_ANY | {"AttributeError"}
 CATCHING_IMPORTS: Final = frozenset({"ImportError", "ModuleNotFoundError"})
 CATCHING_CALLS: Final = frozenset({"TypeError"})
 TESTS = (ast.If, ast.IfExp, ast.While)
+_OF_VALUES: Final = frozenset({"all", "any", "bool", "callable", "getattr", "hasattr", "isinstance", "len"})
+"""Built-in functions of which a condition on values is made."""
 _TABLES: Final = (ast.Dict, ast.List, ast.Tuple)
 
 
@@ -40,6 +44,17 @@ def asks(node: ast.AST, local: Collection[str]) -> bool:
         catching = {"AttributeError", *(() if only_imports else CATCHING_IMPORTS), *CATCHING_CALLS}
         return not caught.isdisjoint(catching)
     return isinstance(node, (ast.Expr, ast.Subscript))
+
+
+def is_choice(test: ast.expr, asking: Collection[str]) -> bool:
+    """Whether a condition is on what users pass, or on data: no name in it may have to do with the version of torch.
+
+    :param asking: what the package binds to something that may
+    """
+    calls = (part.func for part in walk(test) if isinstance(part, ast.Call))
+    if not all(isinstance(function, ast.Name) and function.id in _OF_VALUES for function in calls):
+        return False
+    return not any(word in asking or MAY_ASK.search(word) for word in words_in(test))
 
 
 def decides(node: ast.AST, values: Collection[str]) -> bool:

@@ -24,8 +24,9 @@ that the package's own libraries do not define. Options count where they are set
 `hasattr(torch.amp, "custom_bwd")`.
 
 **Notes.** A use that nothing guards where it stands may fail although the package asks for the name elsewhere, has it
-as a text, or calls the function under some condition: one guard does not show that all uses have one. Such uses are
-listed in one note, and change no exit code.
+as a text, or calls the function under some condition: one guard does not show that all uses have one. So may one under
+a condition on what users choose (`if self.reduce_on_plateau:`), if nothing in its words, and nothing that the package
+binds to them, has to do with a version. Such uses are listed in one note, and change no exit code.
 
 **Limits.** A use does not count if a condition that may depend on the version of torch stands around it, before it or
 at its callers, if the package sets the name, in tests, for devices that other packages add, and where it is not

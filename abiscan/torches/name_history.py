@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from msgspec import Struct, structs
 
 from abiscan.errors import InputError
-from abiscan.python.changed_defaults import REMOVED_IN
+from abiscan.python.changed_defaults import REMOVED_IN, REMOVED_METHOD
 from abiscan.python.operator_calls import ATEN, LISTED, METHODS, compiled_function, operator_named
 from abiscan.python.refusals import PassedArguments, refusal
 from abiscan.python.torch_names import COMPANIONS, FUNCTIONS, TorchNames
@@ -92,6 +92,8 @@ def call_history(name: str, call: PassedArguments) -> NameHistory:
     if operator_named(name):
         return _history_of_operator(name, call)
     releases = embedded_names.releases()
+    if name == f"{METHODS}{REMOVED_METHOD}":
+        return structs.replace(call_history(f"torch.{REMOVED_METHOD}", call), name=name)
     if name.startswith(METHODS):
         from abiscan.torches.operator_overloads import ReleaseOperators  # few packages call any so
 

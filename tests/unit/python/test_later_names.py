@@ -11,7 +11,9 @@ import pytest
 from abiscan.python.mentions import LaterUse
 from abiscan.python.model import ImportOutcome
 from abiscan.python.reading import PackageReader
+from abiscan.python.refusals import PassedArguments
 from abiscan.torches import embedded_names
+from abiscan.torches.name_history import call_history
 from abiscan.torches.operator_overloads import by_operator
 from tests.clock import grows_linearly
 from tests.unit.python.packages import FakeWorld, TextSources
@@ -799,12 +801,20 @@ def test_annotations_are_evaluated_before_python_3_14(python: tuple[int, int], *
     assert [use.name for use in reader.later_uses(world)] == [GONE] * is_used
 
 
+KEPT = "class A:\n  def __init__(self):\n    self.fast = hasattr(torch, 'a')\n  def g(self, x):\n"
+
+
 @pytest.mark.parametrize(
     ("body", "doubtful"),
     [
         # greentfrapp/lucent#23, eriklindernoren/PyTorch-YOLOv3#753: each failed, though a condition stood elsewhere.
         (f"{CALLED}def g(x):\n  try: return f(x)\n  except Exception: pass", True),
-        (f"class A:\n  def g(self, x):\n    if self.fast: return {GONE}(x)", None),
+        # scverse/scvi-tools#3297: what a user asks for decides, and says nothing of the version.
+        (f"class A:\n  def g(self, x):\n    if self.fast: return {GONE}(x)", True),
+        (f"class A:\n  def g(self, x):\n    if self.is_new_torch: return {GONE}(x)", None),
+        (f"{KEPT}    if self.fast and x: return {GONE}(x)", None),
+        (f"class A:\n  def g(self, x):\n    if self.fast:\n      if self.may(): return {GONE}(x)", None),
+        (f"class A:\n  def g(self, x):\n    if not self.a.b or len(self.y) > 2: return\n    return {GONE}(x)", True),
         (f"{CALLED}X = hasattr(torch.autograd.profiler, 'format_time')", True),
         (f"{CALLED}def g(x):\n  try: return {GONE}(x)\n  except AttributeError: pass", True),
         (f"{CALLED}def g(x):\n  if torch.__version__ < '1.9': return f(x)", None),
@@ -865,3 +875,18 @@ def test_a_function_without_the_words_is_not_parsed_for_them() -> None:
     found, tree = _in_a_module(f"{others}{guarded}")
     assert found == ()
     assert sum("late" in node.__dict__ for node in tree.body) == 9
+
+
+def test_a_call_that_only_what_may_ask_keeps_from_happening() -> None:
+    """Who passes ``bias`` under a condition on something of the module need not have asked for the version."""
+    code = (
+        f"import torch\nfrom .more import MANY\ndef f(o): return {VERBOSE}(o, verbose=1)\ndef g(o):\n  if MANY: f(o)\n"
+    )
+    sources = {"pack/__init__.py": "", "pack/sub.py": code, "pack/more.py": "MANY = 2\n"}
+    assert [use.doubtful for use in all_uses(sources, "2.7.0")] == [True]
+    assert not all_uses({**sources, "pack/sub.py": code.replace("MANY", "HAS_VERBOSE_COMPAT")}, "2.7.0")
+
+
+def test_which_releases_have_a_method_that_only_says_that_it_is_gone() -> None:
+    history = call_history("torch.Tensor.symeig", PassedArguments(keywords=("eigenvectors",)))
+    assert history.span[1] == "1.13.1"
