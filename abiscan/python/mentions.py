@@ -688,7 +688,7 @@ class Mentions:
         )
 
     def _is_choice(self, test: ast.expr) -> bool:
-        return is_choice(test, self._settled.asking)
+        return is_choice(test, self._settled.may_ask)
 
 
 def _arguments_of(node: ast.Call) -> PassedArguments:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import ast
 import builtins
-import functools
 import re
 import sys
 from collections import Counter
@@ -32,12 +31,9 @@ from abiscan.python.version_guards import (
     root_of,
     says_torch,
 )
-from abiscan.regex import regex
 
 _MOST_PARSED: Final = 2_000_000
 """Of the sources that mention one function, in bytes."""
-_BINDING: Final = regex(rb"\b(\w+)[ \t]*(?::[^=\n]{0,99})?=(?!=)((?:[ \t(\\]*\n)?[^\n]{0,300})")
-"""What a source binds, and the line that it is bound to."""
 _LOGGING: Final = frozenset({"debug", "info", "warning", "error", "exception"})
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 _IMPORTS = (ast.Import, ast.ImportFrom)
@@ -58,6 +54,7 @@ class SettledConditions:
         self._files = [file for file in code.sources if is_for_users(file)]
         self._marks: dict[str, frozenset[str]] = {}
         self._checking: dict[str, bool] = {}
+        self._asking: dict[str, bool] = {}
         self._bound: dict[ast.Module, _Names] = {}
 
     def marks(self, file: str) -> frozenset[str]:
@@ -71,15 +68,20 @@ class SettledConditions:
         """Return the same for some parts of a source."""
         return frozenset(self._marks_in(tree, nodes))
 
-    @functools.cached_property
-    def asking(self) -> frozenset[str]:
-        """What any source binds to something whose words may ask for a version: ``self.flash = hasattr(F, "sdpa")``."""
-        return frozenset(
-            match[1].decode(errors="replace")
-            for source in map(self._code.source, self._code.sources)
-            for match in _BINDING.finditer(source)
-            if MAY_ASK.search(match[2].decode(errors="replace"))
-        )
+    def may_ask(self, name: str) -> bool:
+        """Whether any source binds a name to something whose words may ask for a version:
+        ``self.flash = hasattr(F, "sdpa")``.
+        """
+        if name not in self._asking:
+            word = name.encode()
+            binding = re.compile(rb"\b%b[ \t]*(?::[^=\n]{0,99})?=(?!=)((?:[ \t(\\]*\n)?[^\n]{0,300})" % re.escape(word))
+            self._asking[name] = any(
+                MAY_ASK.search(match[1].decode(errors="replace"))
+                for source in map(self._code.source, self._code.sources)
+                if word in source
+                for match in binding.finditer(source)
+            )
+        return self._asking[name]
 
     def _marks_in(self, tree: ast.Module, nodes: Iterable[ast.AST]) -> Iterator[str]:
         yield from map(found, self._found_by_imports(tree))

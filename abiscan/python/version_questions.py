@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import builtins
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator
 from typing import Final
 
 from abiscan.python.nodes import TryStar, walk
@@ -46,15 +46,15 @@ def asks(node: ast.AST, local: Collection[str]) -> bool:
     return isinstance(node, (ast.Expr, ast.Subscript))
 
 
-def is_choice(test: ast.expr, asking: Collection[str]) -> bool:
+def is_choice(test: ast.expr, may_ask: Callable[[str], bool]) -> bool:
     """Whether a condition is on what users pass, or on data: no name in it may have to do with the version of torch.
 
-    :param asking: what the package binds to something that may
+    :param may_ask: says of a name whether the package binds it to something that may
     """
     calls = (part.func for part in walk(test) if isinstance(part, ast.Call))
     if not all(isinstance(function, ast.Name) and function.id in _OF_VALUES for function in calls):
         return False
-    return not any(word in asking or MAY_ASK.search(word) for word in words_in(test))
+    return not any(MAY_ASK.search(word) or may_ask(word) for word in words_in(test))
 
 
 def decides(node: ast.AST, values: Collection[str]) -> bool:
