@@ -7,10 +7,12 @@ from collections.abc import Iterator, Sequence
 import msgspec.structs
 
 from abiscan.binary.elf import Machine
+from abiscan.inputs.requirement import Metadata
 from abiscan.inputs.session import Session
-from abiscan.inputs.version import number_of
+from abiscan.inputs.version import TorchVersion, number_of
 from abiscan.results.check import Report, Result
-from abiscan.results.package import PackageResult
+from abiscan.results.package import PackageResult, PackageVerdict
+from abiscan.rules import declared_requirement_wrong
 from abiscan.torches import embedded
 from abiscan.torches.torch import ReleaseNumber, TorchChoice
 from abiscan.verdict.hardware import described
@@ -49,6 +51,8 @@ def check_targets(request: CheckRequest, session: Session) -> Report:
                 keep = source != targets[-1]
                 of_files = torch_set.check(source, torch, keep=keep)
                 package = torch_set.package(source, torch, of_files, with_findings=True)
+                if package is not None and declared_requirement_wrong.RULE in torch_set.rules:
+                    package = _with_requirement(package, torch_set.target(source, torch).target.metadata)
                 builds = [name for name in extra_builds.get(torch, ()) if torch_set.is_for(source, name)]
                 for extra_build in builds:  # nothing but the verdicts is shown
                     of_extra = torch_set.check(source, extra_build, keep=keep, with_suggestions=False)
@@ -70,6 +74,18 @@ def check_targets(request: CheckRequest, session: Session) -> Report:
         unchecked=turns.unchecked(),
         system=described(request.hardware),
     )
+
+
+def _with_requirement(package: PackageResult, metadata: Metadata | None) -> PackageResult:
+    """Return a result that says if the metadata exclude the torch, unless the package cannot be imported anyway."""
+    required = metadata.requires_torch if metadata else None
+    is_excluded = (
+        required is not None and package.torch is not None and not required.admits(TorchVersion(package.torch))
+    )
+    if not is_excluded or package.verdict is PackageVerdict.IMPORT_FAILS:
+        return package
+    found = declared_requirement_wrong.list_excluding(str(required), package.name, f"torch {package.torch}")
+    return msgspec.structs.replace(package, own_findings=(*package.own_findings, *found))
 
 
 def _other_builds(choice: TorchChoice, choices: Sequence[TorchChoice]) -> Iterator[TorchChoice]:

@@ -2,7 +2,9 @@
 
 **What it finds.** The torch requirement in a wheel's metadata (`Requires-Dist`), compared with all embedded releases:
 releases that it allows although the wheel does not load on them or corrupts memory, and releases that it excludes
-although the whole wheel loads on them. Only `abiscan check --torch declared` checks this.
+although the whole wheel loads on them. Only `abiscan check --torch declared` checks this. With another torch, a `note`
+says that the metadata exclude it, if nothing else keeps the package from being imported there: pip installs another
+torch, or refuses to.
 
 **Why it fails.** pip trusts the metadata. If a requirement allows too much, pip may install the wheel next to a torch
 on which importing it raises: today if that release is out, otherwise on the day it is. `torch` without a version, or
@@ -61,6 +63,17 @@ def list_findings(declaration: Declaration, name: str) -> Iterator[Finding]:
             evidence=tuple(Evidence(subject=f"torch {outcome.release}") for outcome in excluded),
             fix=f"if the wheel is tested there, {_format_fix(declaration)}",
         )
+
+
+def list_excluding(requirement: str, name: str, torch: str) -> Iterator[Finding]:
+    """Yield the finding about a requirement that excludes the torch which the package is to be used with."""
+    yield Finding(
+        rule=RULE.name,
+        effect=Effect.NOTE,
+        message=f"{requirement} in the metadata excludes {torch}: pip does not install {name} beside it",
+        evidence=(Evidence(subject=torch),),
+        fix=f"use a torch that it admits, or a version of {name} for {torch}",
+    )
 
 
 def _what(declaration: Declaration) -> str:

@@ -672,6 +672,24 @@ def test_a_module_that_new_releases_of_setuptools_lack(wheels: Path) -> None:
     assert condition.why.startswith("pkg/version.py:1 imports pkg_resources")
 
 
+@pytest.mark.parametrize(
+    ("code", "torch", "noted"),
+    [
+        ("import torch\n", "2.4.0", ["declared-requirement-wrong"]),  # verl-project/verl#62
+        ("import torch\n", "2.5.1", []),
+        ("import torch._six\n", "2.4.0", []),
+    ],
+)
+def test_a_torch_that_the_metadata_exclude(code: str, torch: str, noted: list[str], wheels: Path) -> None:
+    wheel = package_wheel(wheels, "pkg", {}, files={"pkg/__init__.py": code}, tag="py3-none-any")
+    _replace(wheel, "pkg-1.0.dist-info/METADATA", "Name: pkg\nVersion: 1.0\nRequires-Dist: torch (>=2.5.0)\n")
+    (found,) = abiscan.check(wheel, torch).packages
+    assert [(finding.rule, finding.effect.value) for finding in found.own_findings] == [
+        (rule, "note") for rule in noted
+    ]
+    assert all("excludes torch 2.4.0: pip does not" in finding.message for finding in found.own_findings)
+
+
 def test_what_torch_takes_from_a_module_of_setuptools(wheels: Path) -> None:
     """Of 59.8.0 to 82.0.0, 70.0.0 to 70.3.0 fail at ``from pkg_resources import packaging``, and 82.0.0 does."""
     code = "from torch.utils.cpp_extension import load\n"
