@@ -319,7 +319,8 @@ if "more" not in listed["inner.py"]:
     (outcome,) = reading_of({"p/__init__.py": code, "p/inner.py": text}, FakeWorld()).imports
     assert outcome.conditions
     assert len(made) == 2
-    assert outcome.usual_end is None
+    assert outcome.usual_end is not None
+    assert outcome.usual_end.raised.message == "with the other one"
     assert "another object" not in str(outcome)
 
 
