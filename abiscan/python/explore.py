@@ -15,7 +15,7 @@ from abiscan.python.runs import WITH_LARGE_BODIES, Run, Runs, load_everything
 from abiscan.python.values import Why
 
 MOST_RUNS = 12
-MOST_TURN_RUNS = 16
+MOST_TURN_RUNS = 10
 """How many runs tell the turns of loops apart, where all ways end in an exception."""
 _CERTAIN = frozenset({"NameError", "SystemExit", PROCESS_ENDS})
 """What the body of a module raises, or does, that is certain whatever is installed."""
