@@ -22,6 +22,7 @@ from abiscan.python.values import (
     Class,
     Instance,
     NotKnown,
+    PerhapsDeleted,
     PythonError,
     PythonFunction,
     PythonModule,
@@ -416,7 +417,7 @@ def _model_initialise(machine: PythonMachine, args: list[object], kwargs: dict[s
         args[0].args = tuple(args[1:])
     # ``list.__init__(self, items)`` of a class that derives from ``list``: it is the ``inner`` value that gets the
     # items.
-    if args and isinstance(args[0], Instance) and isinstance(args[0].inner, (list, dict, set)) and len(args) > 1:
+    if args and isinstance(args[0], Instance) and isinstance(args[0].inner, (list, dict, set)) and (args[1:] or kwargs):
         method = "extend" if isinstance(args[0].inner, list) else "update"
         machine.call(_of_host(args[0].inner, method), args[1:], kwargs)
     return None
@@ -630,6 +631,6 @@ def delete_plainly(machine: PythonMachine, value: object, name: str) -> None:
             value.delete(name)
         return
     if machine.is_speculative:
-        names.update(dict.fromkeys(names.keys() & {name}, NotKnown(f".{name}")))
+        names.update(dict.fromkeys(names.keys() & {name}, PerhapsDeleted(f".{name}")))
     elif names.pop(name, ABSENT) is ABSENT and isinstance(value, Instance) and cls is not None and not cls.is_open():
         raise thrown(AttributeError, f"'{cls.name}' object has no attribute '{name}'")

@@ -107,7 +107,7 @@ class PythonInterpreter(Calls):
             self._take_name(value, module, name)
 
     def _load_module(self, full: str, parent: object) -> object:
-        if self.finders and self._is_found(full, parent):
+        if self.finders and self.library.is_own(full.partition(".")[0]) and self._is_found(full, parent):
             return NotKnown(full)
         # A model stands for a module of torch, of Python or of some other package. The latter must be installed, and
         # one that the package brings itself goes before it.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable
 from pathlib import Path
 from typing import Final
 
@@ -119,7 +119,7 @@ class Surroundings(Struct, frozen=True, kw_only=True, dict=True):
         result = (version_in(observed_fs.list_names(folder), distribution) for folder in self.folders)
         return next((version for version in result if version is not None), None)
 
-    def have_entry_points(self, group: str, own: Mapping[str, str]) -> bool | Answer:
+    def have_entry_points(self, group: str, own: Collection[tuple[str, str]]) -> bool | Answer:
         """Answer whether anything else that is installed has entry points of a group.
 
         :param own: those of the package
@@ -133,7 +133,8 @@ class Surroundings(Struct, frozen=True, kw_only=True, dict=True):
             if name.endswith((".dist-info", ".egg-info"))
             if observed_fs.is_file(path := folder / name / "entry_points.txt")
         )
-        return any(entry_points_in([text], group).items() - own.items() for text in texts)
+        found = entry_points_in(texts, group)
+        return found is None or not set(found).issubset(own)
 
     def module_version(self, module: str) -> str | None:
         """Return ``__version__`` of an installed module: the version of the distribution of its name, where its source

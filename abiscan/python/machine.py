@@ -28,7 +28,6 @@ from abiscan.python.questions import AskedWorld
 from abiscan.python.systems import strip_folders
 from abiscan.python.unknown_python import without_patch
 from abiscan.python.values import (
-    Bound,
     Class,
     HasAttributes,
     NotKnown,
@@ -205,8 +204,8 @@ class PythonMachine:
         """``sys.path``: the folder that has the package, and what the code adds; the rest is not told."""
         self.meta_path: object = None
         """``sys.meta_path``, once the code has asked for it."""
-        self.finders: list[Bound] = []
-        """``find_spec`` of the finders that the code has put before Python's own, see ``models/meta_path``."""
+        self.finders: list[object] = []
+        """The finders that the code has put before Python's own, see ``models/meta_path``."""
         self.is_finding = False
         """Whether one of them is running."""
         self.defined: set[str] = set()

@@ -168,8 +168,8 @@ class PackageFiles:
         """The names that the libraries may be imported by, without their packages."""
         return frozenset(stem.rpartition("/")[2].encode("utf-8", "surrogatepass") for stem in self._by_stem)
 
-    def entry_points(self, group: str) -> dict[str, str]:
-        """Return what the package names for others to find, by name: ``{"npu": "torch_npu:_autoload"}``."""
+    def entry_points(self, group: str) -> list[tuple[str, str]] | None:
+        """Return what the package names for others to find: ``[("npu", "torch_npu:_autoload")]``; None if unread."""
         suffix = ".dist-info/entry_points.txt"
         paths = (path for path in self.members if path.endswith(suffix) and path.count("/") == 1)
         return entry_points_in(map(self.read, paths), group)
@@ -253,22 +253,26 @@ def normalized(name: str) -> str:
     return re.sub(r"[-_.]+", "_", name).lower()
 
 
-def entry_points_in(texts: Iterable[bytes], group: str) -> dict[str, str]:
-    """Return the entry points of a group in files ``entry_points.txt``; none if one of them is no such file."""
-    # The import of the parser takes longer than a look.
-    found = [text.decode("utf-8", "replace") for text in texts if group.encode() in text]
-    if not found:
-        return {}
-    import configparser
+def entry_points_in(texts: Iterable[bytes], group: str) -> list[tuple[str, str]] | None:
+    """Return the entry points of a group in files ``entry_points.txt``, each with its name and value.
 
-    parser = configparser.RawConfigParser(delimiters=("=",), strict=False)
-    parser.optionxform = str  # type: ignore[assignment,method-assign]
-    try:
-        for text in found:
-            parser.read_string(text)
-    except configparser.Error:
-        return {}
-    return dict(parser[group]) if group in parser else {}
+    None if Python does not read one of them either: see ``Sectioned`` in Lib/importlib/metadata/__init__.py.
+    """
+    found: list[tuple[str, str]] = []
+    for text in texts:
+        section = ""
+        lines = map(str.strip, text.decode("utf-8", "replace").splitlines() if group.encode() in text else ())
+        for line in lines:
+            if not line or line.startswith("#"):
+                continue
+            name, sign, value = map(str.strip, line.partition("="))
+            if line.startswith("[") and line.endswith("]"):
+                section = line.strip("[]")
+            elif not sign:
+                return None
+            elif section == group:
+                found.append((name, value))
+    return found
 
 
 def requirements(files: PackageFiles) -> frozenset[str]:

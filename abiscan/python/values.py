@@ -165,6 +165,10 @@ class MoreItems(NotKnown, frozen=True):
     """An unknown number of unknown items."""
 
 
+class PerhapsDeleted(NotKnown, frozen=True):
+    """An attribute that code may have deleted, if it has run at all."""
+
+
 class PossibleItems(MoreItems, frozen=True):
     """What code may have added to a container, if it has run at all: iteration skips it."""
 

@@ -15,6 +15,7 @@ from abiscan.python.models.namespace import Args, Kwargs
 from abiscan.python.values import NotKnown, Why
 
 _NAME: Final = "importlib.metadata.entry_points"
+_TEXTS: Final = frozenset({"name", "value", "group", "module", "attr"})
 
 
 class EntryPoint(Modelled):
@@ -25,17 +26,20 @@ class EntryPoint(Modelled):
     def __init__(self, name: str, value: str, group: str) -> None:
         self.name, self.value, self.group = name, value, group
 
-    def get_attribute(self, machine: PythonMachine, name: str) -> object:
-        """Return what it says of itself, or what loads it."""
-        place = self.value.partition("[")[0].rstrip()
-        module, _, attribute = place.partition(":")
-        texts = {
+    @property
+    def texts(self) -> dict[str, str]:
+        """Its attributes."""
+        module, _, attribute = self.value.partition("[")[0].rstrip().partition(":")
+        return {
             "name": self.name, "value": self.value, "group": self.group,
             "module": module.strip(), "attr": attribute.strip(),
         }  # fmt: skip
-        if name == "load":
-            return Native("EntryPoint.load", lambda machine, _args, _kwargs: _load(machine, texts))
-        return texts[name] if name in texts else super().get_attribute(machine, name)
+
+    def get_attribute(self, machine: PythonMachine, name: str) -> object:
+        """Return what it says of itself, or what loads it."""
+        if name == "load" and self.texts["module"]:
+            return Native("EntryPoint.load", lambda machine, _args, _kwargs: _load(machine, self.texts))
+        return self.texts.get(name) or super().get_attribute(machine, name)
 
 
 class EntryPoints(tuple[EntryPoint, ...]):
@@ -59,11 +63,11 @@ class EntryPoints(tuple[EntryPoint, ...]):
         """What selects those that have some attributes."""
         return Native("EntryPoints.select", lambda _machine, _args, kwargs: self.matching(kwargs))
 
-    def matching(self, wanted: Kwargs) -> EntryPoints:
+    def matching(self, wanted: Kwargs) -> object:
         """Return those that have these attributes."""
-        return EntryPoints(
-            point for point in self if all(getattr(point, name, None) == wanted[name] for name in wanted)
-        )
+        if not all(name in _TEXTS and isinstance(wanted[name], str) for name in wanted):
+            return NotKnown("EntryPoints.select()", Why.ENVIRONMENT)
+        return EntryPoints(point for point in self if wanted.items() <= point.texts.items())
 
 
 def _load(machine: PythonMachine, texts: dict[str, str]) -> object:
@@ -76,20 +80,18 @@ def _load(machine: PythonMachine, texts: dict[str, str]) -> object:
 def model_entry_points(machine: PythonMachine, args: Args, kwargs: Kwargs) -> object:
     """Return the entry points of a group; without one, they are not known."""
     unknown = NotKnown(f"{_NAME}()", Why.ENVIRONMENT)
-    wanted = dict(kwargs)
-    group = wanted.pop("group", None)
-    texts: Kwargs = {name: text for name, text in wanted.items() if isinstance(text, str)}
+    group = kwargs.get("group")
     python = machine.world.python
     takes_group = isinstance(python, Answer) or python >= (3, 10)
-    if args or not isinstance(group, str) or len(texts) < len(wanted) or not takes_group:
+    if args or not isinstance(group, str) or not takes_group:
         return unknown
     own = machine.files.entry_points(group)
-    others = machine.library.surroundings.have_entry_points(group, own)
+    others = machine.library.surroundings.have_entry_points(group, own or ())
     if others is Answer.UNKNOWN:
         about = NotKnown(f"{_NAME}(group={group!r})", Why.ENVIRONMENT)
         text = f"no other package has entry points of {group}"
         spot = machine.frames[-1].line, -1
         others = not machine.decide(text, Why.ENVIRONMENT, spot, default=True, about=about)
-    if others:
+    if others or own is None:
         return unknown
-    return EntryPoints(EntryPoint(name, value, group) for name, value in own.items()).matching(texts)
+    return EntryPoints(EntryPoint(name, value, group) for name, value in own).matching(kwargs)

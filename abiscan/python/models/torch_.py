@@ -337,7 +337,7 @@ def _load_backends(machine: PythonMachine) -> None:
     environment = machine.get_attribute(machine.import_module("os"), "environ")
     if machine.call(machine.get_attribute(environment, "get"), ["TORCH_DEVICE_BACKEND_AUTOLOAD", "1"], {}) != "1":
         return
-    for name, place in backends.items():
+    for name, place in backends:
         owner, _, function = place.partition(":")
         try:
             module = machine.import_module(owner)

@@ -12,7 +12,7 @@ from abiscan.python.installed import Surroundings
 from abiscan.python.model import Answer, Raised
 from tests.unit.python.packages import FakeWorld, reading_of
 
-OWN = "[of.p]\none = p.plugin:Kind.make\n[console_scripts]\np = p:main\n"
+OWN = "[of.p]\none = p.plugin:Kind.make\n[of.twice]\none = p:one\none = p:two\n[console_scripts]\np = p:main\n"
 PLUGIN = "class Kind:\n    def make():\n        return 'made'\n"
 CLAIMS = [
     "len(points) == 1 and bool(points) and points[0].name == 'one'",
@@ -22,6 +22,8 @@ CLAIMS = [
     "points.names == {'one'} and points.groups == {'of.p'}",
     "len(points.select(name='one')) == 1 and not points.select(name='two')",
     "len(entry_points(group='of.p', name='one')) == 1 and len(entry_points(group='of.p', name='two')) == 0",
+    "len(entry_points(group='of.p', module='p.plugin')) == 1 and not points.select(attr='Kind')",
+    "len(entry_points(group='of.twice')) == 2",
     "len(entry_points(group='of.nobody')) == 0 and not entry_points(group='of.nobody')",
     "{**{point.name: point.load() for point in points}}['one']() == 'made'",
 ]
@@ -83,6 +85,11 @@ FINDER = (
     "import sys\nclass Finder:\n    def find_spec(self, name, path, target=None):\n"
     "        if name != 'p.wanted':\n            return None\n        sys.meta_path.remove(self)\n{}\n"
     "sys.meta_path.insert(0, Finder())\n"
+    "class Static:\n    @staticmethod\n    def find_spec(name, *args):\n        raise ImportError('static')\n"
+)
+LOADED = (
+    "import sys, torch\nclass Finder:\n    def find_spec(self, name, path, target=None):\n"
+    "        raise ImportError(name)\nsys.meta_path.insert(0, Finder())\nimport torch.nn.functional, collections, os\n"
 )
 
 
@@ -94,6 +101,10 @@ FINDER = (
         ("import p.wanted\nassert len(sys.meta_path) == 3, sys.meta_path\n", "        return None", None),
         ("from p import wanted, other\nimport json.decoder\n", "        import decimal", None),
         ("import p.wanted\n", "        return object()", Answer.UNKNOWN),
+        ("sys.meta_path.pop(0)\nimport p.wanted\n", "        raise ImportError('asked')", None),
+        ("del sys.meta_path[0]\nimport p.wanted\n", "        raise ImportError('asked')", None),
+        ("sys.meta_path = sys.meta_path[1:]\nimport p.wanted\n", "        raise ImportError('asked')", None),
+        ("sys.meta_path.insert(0, Static)\nimport p.wanted\n", "        return None", "static"),
     ],
 )
 def test_a_finder_before_pythons_own_is_asked_for_each_module(
@@ -104,3 +115,14 @@ def test_a_finder_before_pythons_own_is_asked_for_each_module(
     (outcome,) = reading_of(files).imports
     assert (outcome.raised.message if isinstance(outcome.raised, Raised) else outcome.raised) == raised
     assert bool(outcome.gaps) is (raised is Answer.UNKNOWN)
+
+
+def test_a_finder_is_not_asked_for_what_others_may_have_imported() -> None:
+    assert reading_of({"p/__init__.py": LOADED}).imports[0].raised is None
+
+
+def test_an_environment_whose_entry_points_python_does_not_read(tmp_path: Path) -> None:
+    (tmp_path / "q-1.0.dist-info").mkdir()
+    (tmp_path / "q-1.0.dist-info" / "entry_points.txt").write_text("[of.q]\nno sign\n")
+    (outcome,) = reading_of(_files(LOADS_OTHERS), FakeWorld(), Surroundings(folders=(tmp_path,), is_final=True)).imports
+    assert outcome.raised is Answer.UNKNOWN
