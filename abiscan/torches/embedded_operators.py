@@ -7,15 +7,18 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Collection, Mapping
-from typing import NamedTuple, Protocol
+from typing import Final, NamedTuple, Protocol
 
 import msgspec.structs
 
 from abiscan.binary.elf import Machine
 from abiscan.dispatch.operators import Operators
+from abiscan.regex import regex
 from abiscan.torches import embedded
 from abiscan.torches.embedded_assertions import assertions
 from abiscan.torches.operator_table import OperatorTable
+
+_WITH_CUDA: Final = regex(r"libtorch_cuda(_cu)?\.so")
 
 
 class OperatorSource(Protocol):
@@ -86,15 +89,33 @@ def names(text: str, machine: Machine) -> frozenset[str]:
     return table().names(_build_number(embedded.build(text, machine), machine))
 
 
-def find_build(libraries: Mapping[str, str], machine: Machine) -> str | None:
-    """Return the embedded build whose libraries are exactly these, by its full version; None if there is none.
+def find_build(libraries: Mapping[str, str], machine: Machine, stated: str | None = None) -> str | None:
+    """Return the embedded build whose libraries are these, by its full version; None if there is none.
 
     :param libraries: the result of ``from_libs.identify_libraries`` for a torch
+    :param stated: the full version that this torch says it has. For that build, the kernels for CUDA may have been
+        compiled again, for another Python
     """
     for build in table().meta if libraries else ():
-        if build["machine"] == machine.value and build["libraries"] == libraries:
+        if build["machine"] != machine.value:
+            continue
+        recorded: Mapping[str, str] = build["libraries"]
+        if recorded == libraries or (stated == build["build"] and _is_compiled_again(recorded, libraries)):
             return str(build["build"])
     return None
+
+
+def _is_compiled_again(recorded: Mapping[str, str], libraries: Mapping[str, str]) -> bool:
+    """Whether nothing but kernels for CUDA was compiled again: all else is the same file, and they have the same size.
+
+    The wheels of one release share ``libtorch_cpu.so``, but in names that are local to a source, nvcc writes a hash and
+    the number of its own process: most bytes are others, and the size is the same if that number has as many digits.
+    """
+    return libraries.keys() == recorded.keys() and all(
+        recorded[name] == identity
+        or (_WITH_CUDA.fullmatch(name) is not None and recorded[name].partition(" ")[0] == identity.partition(" ")[0])
+        for name, identity in libraries.items()
+    )
 
 
 def _build_number(build: str, machine: Machine) -> int:

@@ -64,8 +64,8 @@ class OwnOperators(Struct, frozen=True, kw_only=True, dict=True):
     @cached_property
     def embedded(self) -> EmbeddedOperators | None:
         """Those of the embedded build whose libraries it has; None if they are others."""
-        machine = self.release.machine
-        build = embedded_operators.find_build(identify_libraries(self.release, self.files), machine)
+        machine, identified = self.release.machine, identify_libraries(self.release, self.files)
+        build = embedded_operators.find_build(identified, machine, self.release.build)
         return None if build is None else EmbeddedOperators(build, machine)
 
     @cached_property

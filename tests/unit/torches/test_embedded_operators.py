@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 
 import pytest
 
@@ -78,3 +78,29 @@ def test_libraries_are_recognised_by_all_of_them() -> None:
         rest = {key: value for key, value in libraries.items() if key != name}
         assert embedded_operators.find_build(rest, Machine.X86_64) is None
     assert embedded_operators.find_build({}, Machine.X86_64) is None
+
+
+def test_the_wheel_of_another_python_is_recognised() -> None:
+    """Its kernels for CUDA were compiled again. PyPI's wheels of 2.6.0: what ``readelf`` and ``ls`` say of them."""
+    python_312 = {
+        "libc10.so": "1455209 96f80f0e6c8a09a71dffefd40ee11f55ff12aaa0",
+        "libc10_cuda.so": "720929 62f303a24cdf426b202811cbb6330f1042c7309e",
+        "libtorch.so": "196201 b170e144835ab80238a99a73fad98277f35d9563",
+        "libtorch_cpu.so": "441856673 855a805e42e626f90203305127ecc88f0d1a2433",
+        "libtorch_cuda.so": "902652937 49ae7f41c97350c84d41d08ad2ba8fc10f7ea36f",
+        "libtorch_cuda_linalg.so": "96279193 4fe87041ea1cf252eeeab321d4e10b351a5eff0b",
+        "libtorch_python.so": "",
+    }
+    python_313 = {**python_312, "libtorch_cuda.so": "902652937 e311a868483f3b6dcb0d05c0fea59c2c5c9d03bc"}
+
+    def find(libraries: Mapping[str, str], stated: str | None = "2.6.0+cu124") -> str | None:
+        return embedded_operators.find_build(libraries, Machine.X86_64, stated)
+
+    assert find(python_312) == find(python_313) == "2.6.0+cu124"
+    for stated in (None, "2.6.0", "2.6.0+cu126", "2.5.1+cu124"):  # it must say that it is that build
+        assert find(python_312, stated) is None
+    for name, identity in python_312.items():
+        size, _, build_id = identity.partition(" ")
+        assert find({**python_312, name: f"1 {build_id}"}) is None  # it was changed
+        assert name == "libtorch_cuda.so" or find({**python_312, name: f"{size} 00"}) is None  # it was linked again
+        assert find({key: value for key, value in python_312.items() if key != name}) is None

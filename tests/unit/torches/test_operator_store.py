@@ -199,3 +199,12 @@ def test_some_operators_of_another_torch_are_those_that_are_kept(tmp_path: Path,
     for names in (["aten::add.Tensor"], ["aten::cat"], None):
         assert operators_of(given, session_at(cache), names) == OPERATORS
     assert len(reads) == 1
+
+
+def test_the_stated_version_takes_part_in_recognising(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The kernels for CUDA of that build may have been compiled again."""
+    asked: list[object] = []
+    monkeypatch.setattr(embedded_operators, "find_build", lambda *found: asked.append(found[-1]))
+    given = msgspec.structs.replace(release(library(tmp_path, b"")), build="2.6.0+cu124")
+    OwnOperators(release=given, files=Files(), session=session_at(tmp_path)).embedded  # noqa: B018
+    assert asked == ["2.6.0+cu124"]
