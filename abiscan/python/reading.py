@@ -22,7 +22,7 @@ from abiscan.python.library import PythonCode
 from abiscan.python.machine import Limits
 from abiscan.python.model import Answer, ImportOutcome, OtherTorch, PythonLine, Raised, Reading, World
 from abiscan.python.runs import RunCache, Runs
-from abiscan.python.sources import PackageFiles, PackageSources
+from abiscan.python.sources import PackageFiles, PackageSources, is_test
 from abiscan.python.systems import LINUX, PythonSystem
 from abiscan.python.torch_names import TorchNames
 from abiscan.python.unreached import unreached_uses
@@ -340,7 +340,7 @@ def _read_modules(runs: Runs, built_for: Callable[[str], Sequence[OtherTorch]]) 
     uses |= unreached_uses(runs, names, uses, built_for)
     library.has_requirements = False
     # Public submodules with a library of their own are imports that users do, too, with what is really there again.
-    apart = [explore_import(runs, name) for name in _with_own_libraries(main, after)]
+    apart = [explore_import(runs, name) for name in _with_own_libraries(library, main, after)]
     return Reading(imports=tuple(_compare_with_all_loading(explored, runs) for explored in (*main, *apart)), uses=uses)
 
 
@@ -369,12 +369,13 @@ def _compare_with_all_loading(explored: Explored, runs: Runs) -> ImportOutcome:
     return replace(outcome, regardless=runs.of(kind).run(outcome.module).raised == raised)
 
 
-def _with_own_libraries(main: Sequence[Explored], after: LoadsBeyondImport) -> list[str]:
-    """Return the public submodules that load a library which importing the package does not load."""
+def _with_own_libraries(library: PythonCode, main: Sequence[Explored], after: LoadsBeyondImport) -> list[str]:
+    """Return the public submodules, without tests, that load a library which importing the package does not load."""
     loaded = {attempt.path for explored in main for run in explored.runs for attempt in run.trace.attempts}
     return [
         name
         for name, attempts in after.by_module.items()
         if any(explored.path not in loaded for explored in attempts)
         and not any(part.startswith("_") for part in name.split("."))
+        and not ((located := library.locate(name)) and is_test(located.file or ""))
     ][:_MOST_SUBMODULES]

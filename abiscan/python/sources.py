@@ -13,10 +13,8 @@ from abiscan.python.model import Answer
 from abiscan.python.systems import LINUX, PythonSystem
 from abiscan.regex import regex
 
-_NOT_FOR_USERS = regex(
-    r"(^|/)_?((tests?|testing|benchmarks?|examples?|scripts?|tools?|conftest|setup|__main__)(/|\.py$)|test_"
-    r"|[^/]*_test\.py$)"
-)
+_TEST = regex(r"(^|/)_?((tests?|conftest)(/|\.py$)|test_|[^/]*_test\.py$)")
+_PROGRAM = regex(r"(^|/)_?(testing|benchmarks?|examples?|scripts?|tools?|setup|__main__)(/|\.py$)")
 _SAVED = (".pt", ".pth", ".ckpt", ".bin", ".pkl", ".tar")
 _NAMES_SYSTEM = regex(r"os_name|sys_platform|platform_system")
 
@@ -245,7 +243,12 @@ class PackageFiles:
 
 def is_for_users(file: str) -> bool:
     """Whether users may import or call what is in a source of a package, by its path: it is no test, nor a program."""
-    return not _NOT_FOR_USERS.search(file)
+    return not (is_test(file) or _PROGRAM.search(file))
+
+
+def is_test(file: str) -> bool:
+    """Whether a source of a package is one of its tests, by its path."""
+    return bool(_TEST.search(file))
 
 
 def normalized(name: str) -> str:

@@ -7,7 +7,7 @@ from contextlib import suppress
 from itertools import accumulate
 from typing import Final
 
-from abiscan.python.dynamic_names import package_of
+from abiscan.python.dynamic_names import absolute_name, package_of
 from abiscan.python.explore import explore_import
 from abiscan.python.imports import PythonInterpreter
 from abiscan.python.library import PythonCode
@@ -85,9 +85,15 @@ def _was_there(names: TorchNames, use: str) -> bool:
 
 def _imports_absent(library: PythonCode, file: str, names: TorchNames) -> bool:
     """Whether a source imports a module that this torch does not have; it may have a function of that name."""
-    plain, nested = library.imports(file, package_of(file))
-    targets = {target for line in (*plain, *nested) for target in line.targets if target.startswith("torch.")}
-    return any(names.has_module(target) is False for target in targets if target.split(".")[1] not in DEVICE_MODULES)
+    package = package_of(file)
+    # Few of its imports can name one: what the others stand for need not be looked up.
+    lines = (line for line in library.outline(file).imports if absolute_name(package, line.module).startswith("torch"))
+    targets = {target for line in lines for target in library.resolved(line, package).targets}
+    return any(
+        names.has_module(target) is False
+        for target in targets
+        if target.startswith("torch.") and target.split(".")[1] not in DEVICE_MODULES
+    )
 
 
 def _looks_up_operator(library: PythonCode, file: str) -> bool:

@@ -292,6 +292,17 @@ def test_a_library_at_a_path_that_is_not_known_does_not_make_an_import_fail(torc
     assert [library.loaded_at for library in found.without] == ["pkg/ops.py:2"]
 
 
+@pytest.mark.parametrize(("name", "is_listed"), [("testing", True), ("tests", False), ("test_ops", False)])
+def test_submodules_with_a_library_are_listed_unless_they_are_tests(
+    name: str, is_listed: bool, torch: Path, wheels: Path
+) -> None:
+    """Users import what helps them to test their own code; the tests of a package, its developers run."""
+    files = {"pkg/__init__.py": "", f"pkg/{name}/__init__.py": LOAD.replace("_C", "../_C")}
+    found = result(torch, wheels, {"pkg/_C.so": BAD}, files)
+    assert found.verdict.value == "works-without"
+    assert [module.name for module in found.modules] == ["pkg", *[f"pkg.{name}"] * is_listed]
+
+
 def test_what_a_submodule_loads_before_it_fails_is_on_demand(torch: Path, wheels: Path) -> None:
     files = {"pkg/__init__.py": "", "pkg/ops.py": LOAD + "raise ValueError('later')\n"}
     found = result(torch, wheels, {"pkg/_C.so": BAD}, files)
