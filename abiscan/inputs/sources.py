@@ -495,7 +495,8 @@ def _read_members(
         siblings.setdefault(posixpath.basename(location), location)
         if member.facts.soname:
             siblings.setdefault(member.facts.soname, location)
-    extensions = tuple(member for location, member in objects.items() if location in _users_of_torch(objects, siblings))
+    users = _users_of_torch(objects, siblings)
+    extensions = tuple(member for location, member in objects.items() if location in users)
     if not extensions and not unreadable and package is None:
         raise _no_extension(name)
     return Target(

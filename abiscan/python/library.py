@@ -67,7 +67,8 @@ class Import(Struct, frozen=True, kw_only=True):
 
 
 _LOAD = "torch.load"
-_WORD = regex(rb"[\w\x80-\xff]+")
+_WORDS_ONLY = bytes(one if one >= 128 or chr(one).isalnum() or one == ord("_") else 32 for one in range(256))
+"""Makes blanks of all but words: so split, a source takes a third of the time of a search for its words."""
 _DEFINITION = regex(rb"def[ \t]+(\w*)")  # ten times as fast as with \b before it
 _FEW_NAMES = 20
 _ANNOTATED = regex(rb"(?:^|[(,;\n])[ \t]*(?!else\b|try\b|finally\b)\w+[ \t]*:[ \t]*[\w.|\[\], \t]*$")
@@ -513,10 +514,10 @@ class PythonCode(Struct, dict=True):
         """Whether a source has the name of an extension module in it."""
         if path not in self._naming_extension:
             source, names = self.source(path), self.files.extension_names
-            few = len(names) <= _FEW_NAMES
-            self._naming_extension[path] = (
-                any(name in source for name in names) if few else not names.isdisjoint(_WORD.findall(source))
-            )
+            if len(names) <= _FEW_NAMES:
+                self._naming_extension[path] = any(name in source for name in names)
+            else:
+                self._naming_extension[path] = not names.isdisjoint(source.translate(_WORDS_ONLY).split())
         return self._naming_extension[path]
 
     def imports_at(self, file: str, line: int) -> bool:

@@ -119,10 +119,20 @@ def misses(machine: PythonMachine, file: str) -> bool:
     """Whether a source seems to use, as it is imported, a name that such a package lacks."""
     library = machine.library
     return any(
-        library.uses_at_import(file, use) and _lacks_part(machine, use)
+        _misses_part(machine, file, package)
         for package in COMPANIONS
-        if _is_told_of(library, package)
-        for use in library.companion_uses(file, package)
+        if _is_told_of(library, package) and library.companion_uses(file, package)
+    )
+
+
+def _misses_part(machine: PythonMachine, file: str, package: str) -> bool:
+    # Of most names, what a package has is known at once; where a source uses them takes a look at its text.
+    library = machine.library
+    return bool(
+        machine.world.tells(
+            f"whether it lacks a name of {package} that {file} uses outside of functions",
+            lambda world: may_miss(library, file, names_of(world, library, package)),
+        )
     )
 
 
@@ -132,10 +142,6 @@ def may_miss(library: PythonCode, file: str, versions: Sequence[TorchNames]) -> 
         all(names.first_lacking(use) is not None for names in versions) and library.uses_at_import(file, use)
         for use in library.companion_uses(file, versions[0].top)
     )
-
-
-def _lacks_part(machine: PythonMachine, name: str) -> bool:
-    return _all_say(machine, f"{name} is not there", name, lambda names: names.first_lacking(name) is not None)
 
 
 def as_module(machine: PythonMachine, name: str) -> CompanionModule | None:

@@ -6,10 +6,12 @@ from pathlib import Path
 
 import pytest
 
+from abiscan.binary.elf import SharedObject
 from abiscan.errors import InputError, NotElfError
+from abiscan.inputs import sources
 from abiscan.inputs.files import Files
 from abiscan.inputs.kinds import TargetKind
-from abiscan.inputs.sources import Target, read_target
+from abiscan.inputs.sources import Target, needs_torch, read_target
 from tests.elf_builder import DF_1_PIE, ET_EXEC, Elf, exports, uses
 from tests.fakes import extension, torch_package, wheel
 from tests.image_samples import image
@@ -81,6 +83,21 @@ def test_what_uses_torch(user: Elf, tmp_path: Path) -> None:
     user.write(tmp_path / "x.so")
     PLAIN.write(tmp_path / "plain.so")
     assert paths(read(tmp_path)) == ["x.so"]
+
+
+def test_each_library_is_asked_once_whether_it_uses_torch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[SharedObject] = []
+
+    def ask(facts: SharedObject) -> bool:
+        asked.append(facts)
+        return needs_torch(facts)
+
+    monkeypatch.setattr(sources, "needs_torch", ask)
+    for number in range(5):
+        Elf(soname=f"lib{number}.so").write(tmp_path / f"lib{number}.so")
+    with pytest.raises(InputError):
+        read(tmp_path)
+    assert len(asked) == 5
 
 
 def test_a_file_with_several_names_is_read_once(tmp_path: Path) -> None:

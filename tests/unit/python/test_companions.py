@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from abiscan.python.installed import Surroundings, installed_in
+from abiscan.python.library import LARGEST_ALWAYS_RUN, PythonCode
 from abiscan.python.model import Raised
 from abiscan.python.reading import PackageReader
 from abiscan.torches import embedded_names
@@ -175,3 +176,19 @@ def test_what_functions_use_later(body: str, required: str, names: list[str]) ->
     world = FakeWorld(torch_names=embedded_names.names("2.6.0"), cuda="12.4", torch_version="2.6.0")
 
     assert [use.name for use in PackageReader(TextSources(files), ["pack"]).later_uses(world)] == names
+
+
+def test_of_names_that_are_there_nobody_asks_where_they_are_used(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It takes a look at the text for each of them: scipy has 20,000."""
+    asked: list[str] = []
+    uses_at_import = PythonCode.uses_at_import
+
+    def ask(code: PythonCode, path: str, name: str) -> bool:
+        asked.append(name)
+        return uses_at_import(code, path, name)
+
+    monkeypatch.setattr(PythonCode, "uses_at_import", ask)
+    large = "#" * LARGEST_ALWAYS_RUN
+    assert raised(f"{large}\nimport triton.language as tl\nX = tl.dot\nY = tl.libdevice\n") is not None
+    assert "triton.language.libdevice" in asked
+    assert "triton.language.dot" not in asked

@@ -57,3 +57,8 @@ def test_a_single_long_line_takes_no_longer_than_others() -> None:
 )
 def test_an_example_in_a_docstring_is_no_call(source: str, count: int) -> None:
     assert len(list(list_calls(source.encode(), b"export"))) == count
+
+
+def test_a_call_by_the_name_that_something_is_imported_under() -> None:
+    source = b"from torch.onnx import re_export as r, export as  e\nfrom t.onnx import export as x\nr(a)\ne(a)\nx(b)\n"
+    assert len(list(list_calls(source, b"export"))) == 2
