@@ -21,6 +21,11 @@ _ULEB, _SLEB = 0x01, 0x09
 _WORD: Final = 0xFFFF_FFFF_FFFF_FFFF
 _MOST_BYTES: Final = 1 << 20  # of one table
 _MOST_ACTIONS: Final = 64
+_MOST_BITS: Final = 256  # of a number; assemblers pad some
+_MOST_LETTERS: Final = 16  # of an augmentation: "zPLR" and some more
+_MOST_REGISTERS: Final = 256  # of a row, and rows that are remembered at once
+_MOST_OF_EXPRESSION: Final = 1 << 12  # bytes
+_MOST_STEPS: Final = 1 << 21  # of one object: instructions and call sites; each call that throws takes a few
 _AHEAD, _PAGE = 64, 0x1000
 
 
@@ -73,12 +78,24 @@ class _Reader:
             bits += 7
             if not byte & 0x80:
                 return value, bits
+            if bits > _MOST_BITS:
+                raise ValueError("a number without an end")
 
     def encoded(self, encoding: int, content: int = 0) -> int:
-        """Return a pointer (DW_EH_PE_*); zero stays zero."""
+        """Return a pointer (DW_EH_PE_*); zero stays zero.
+
+        :raises ValueError: no format has this encoding
+        """
         at = self.at
         form = encoding & 0x0F
-        value = self.unsigned() if form == _ULEB else self.signed() if form == _SLEB else self.take(_FORMS[form])
+        if form == _ULEB:
+            value = self.unsigned()
+        elif form == _SLEB:
+            value = self.signed()
+        elif form in _FORMS:
+            value = self.take(_FORMS[form])
+        else:
+            raise ValueError(f"pointer encoding {encoding:#x}")
         if not value:
             return 0
         value += {_PC_RELATIVE: at, _DATA_RELATIVE: content}.get(encoding & 0x70, 0)
@@ -151,6 +168,15 @@ class FrameState(Struct, frozen=True):
     registers: Mapping[int, int]
     pc: int
 
+    def register(self, number: int) -> int:
+        """Return a register by its DWARF number.
+
+        :raises ValueError: it is none that is restored
+        """
+        if number not in self.registers:
+            raise ValueError(f"call frame register {number}")
+        return self.registers[number]
+
 
 class Landing(NamedTuple):
     """What a function does with an exception at some call: a landing pad, and what it is for.
@@ -182,6 +208,7 @@ class Frames:
         self._commons: dict[int, _Common] = {}
         self._rows: dict[tuple[int, int], _Row] = {}
         self._landings: dict[tuple[int, int], Landing | None] = {}
+        self._steps = 0
         reader = _Reader(memory, header)
         # Version, then the encodings of the pointer to .eh_frame, of the number of entries, and of the table (LSB,
         # 10.6.2).
@@ -195,6 +222,12 @@ class Frames:
         if address not in self._functions:
             self._functions[address] = self._find(address)
         return self._functions[address]
+
+    def _step(self) -> None:
+        """Count a step of a loop that the tables decide how often to go through."""
+        self._steps += 1
+        if self._steps > _MOST_STEPS:
+            raise ValueError("call frames take too long to read")
 
     def _find(self, address: int) -> FrameEntry | None:
         # The search needs entries of one size in order: pairs of 32 bits relative to the header, as all linkers write
@@ -251,6 +284,8 @@ class Frames:
         letters = b""
         while (letter := reader.byte()) != 0:
             letters += bytes((letter,))
+            if len(letters) > _MOST_LETTERS:
+                raise ValueError("an augmentation of call frames without an end")
         # Factors of the code and data offsets, and the register of the return address. In version 1 the last one is a
         # byte, which reads the same as long as it is below 128.
         code, content, column = reader.unsigned(), reader.signed(), reader.unsigned()
@@ -288,11 +323,11 @@ class Frames:
             elif rule.kind == "is":
                 registers[number] = (cfa + rule.value) & _WORD
             elif rule.kind == "register":
-                registers[number] = state.registers[rule.value]
+                registers[number] = state.register(rule.value)
             else:
                 value = self._evaluate(rule.value, state, cfa)
                 registers[number] = value if rule.kind == "is expression" else self._memory.word(value)
-        pc = registers[function.common.return_column]
+        pc = FrameState(registers, state.pc).register(function.common.return_column)
         registers[self._stack_pointer] = cfa
         return FrameState(registers, pc)
 
@@ -306,7 +341,7 @@ class Frames:
     def _cfa(self, row: _Row, state: FrameState) -> int:
         if row.cfa.kind == "expression":
             return self._evaluate(row.cfa.value, state, None)
-        return (state.registers[row.cfa_register] + row.cfa.value) & _WORD
+        return (state.register(row.cfa_register) + row.cfa.value) & _WORD
 
     def _make_row(self, function: FrameEntry, pc: int) -> _Row:
         """Return the rules at the call that returns to ``pc``."""
@@ -329,6 +364,9 @@ class Frames:
     ) -> None:
         saved: list[_Row] = []
         while reader.at < end:
+            self._step()
+            if len(row.registers) > _MOST_REGISTERS or len(saved) > _MOST_REGISTERS:
+                raise ValueError("call frames of too many registers")
             code = reader.byte()
             high, low = code & 0xC0, code & 0x3F
             if high == 0x40 or code in (0x01, 0x02, 0x03, 0x04):  # advance_loc
@@ -401,7 +439,8 @@ class Frames:
         """Return a DWARF expression, as linkers write them for stubs and compilers for realigned stacks."""
         end = self._behind_block(at)
         reader = _Reader(self._memory, at)
-        reader.unsigned()
+        if reader.unsigned() > _MOST_OF_EXPRESSION:
+            raise ValueError("a call frame expression that is too long")
         # A rule for a register starts with the CFA on the stack, the rule for the CFA itself with nothing (DWARF 5,
         # 6.4.2.3).
         stack = [] if cfa is None else [cfa]
@@ -412,7 +451,7 @@ class Frames:
             elif 0x30 <= code <= 0x4F:  # lit
                 stack.append(code - 0x30)
             elif 0x70 <= code <= 0x8F:  # breg
-                stack.append((state.registers[code - 0x70] + reader.signed()) & _WORD)
+                stack.append((state.register(code - 0x70) + reader.signed()) & _WORD)
             elif code in (0x08, 0x09, 0x0A, 0x0B):  # const
                 stack.append(reader.take({0x08: "<B", 0x09: "<b", 0x0A: "<H", 0x0B: "<h"}[code]) & _WORD)
             elif code in (0x1A, 0x1C, 0x22, 0x24, 0x2A):  # and, minus, plus, shl, ge
@@ -460,6 +499,7 @@ class Frames:
         # Call sites are sorted, so the first one behind the call ends the search. Without an entry, ``std::terminate``
         # is called (libsupc++, eh_personality.cc): that is how compilers write ``noexcept``.
         while reader.at < actions:
+            self._step()
             start, size, pad = (reader.encoded(call_encoding & 0x0F) for _ in range(3))
             action = reader.unsigned()
             if function.start + start <= pc - 1 < function.start + start + size:
@@ -497,5 +537,8 @@ class Frames:
         """Yield the types of an exception specification."""
         # The lists lie behind the table: action -1 is the one at its end (libsupc++, eh_personality.cc).
         reader = _Reader(self._memory, types + number)
-        while index := reader.unsigned():
+        for _ in range(_MOST_ACTIONS):
+            index = reader.unsigned()
+            if not index:
+                return
             yield self._type(types, encoding, index)

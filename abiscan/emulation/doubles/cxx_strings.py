@@ -780,7 +780,7 @@ def _cow_string_leak(call: Call) -> None:
 
 @CXX_STRINGS.named("_ZNSs9_M_mutateEmmm")
 def _cow_string_mutate(call: Call) -> None:
-    text, at, count, added = _string_argument(call), call.argument(1), call.argument(2), call.argument(3)
+    text, at, count, added = _string_argument(call), call.argument(1), call.argument(2), len(call.repeated(0, 3))
     _set_string(call, text[:at] + "\0" * added + text[at + count :])
 
 

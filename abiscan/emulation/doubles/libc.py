@@ -23,6 +23,7 @@ _LOCALE_SIZE: Final = 256  # struct __locale_struct has 232 bytes
 LIBC: Final = Doubles()
 
 _MAX_COPY: Final = 1 << 26
+_MAX_FORMATTED: Final = 1 << 22  # bytes that ``printf`` makes
 _ALL_ONES: Final = 0xFFFF_FFFF_FFFF_FFFF
 _PAGE_SIZE: Final = 4096
 _ERANGE: Final = 34
@@ -283,38 +284,57 @@ def _printed_text(call: Call, address: int, *, wide: bool) -> bytes:
 
 
 def format_text(call: Call, form: bytes, arguments: _Arguments) -> bytes:
-    """Return what ``printf`` makes of its arguments (C11, 7.21.6.1)."""
+    """Return what ``printf`` makes of its arguments (C11, 7.21.6.1).
+
+    :raises Stop: more than any initialiser needs
+    """
+    made = 0
 
     def convert(match: re.Match[bytes]) -> bytes:
-        flags, width, precision, length, kind = match.groups()
-        if kind == b"%":
-            return b"%"
-        if width == b"*":
-            width = b"%d" % _signed(arguments.integer(), 32)
-        if width.startswith(b"-"):
-            flags, width = flags + b"-", width[1:]
-        if precision == b"*":
-            precision = b"%d" % _signed(arguments.integer(), 32)
-        # C11, 7.21.6.1: a negative width from an argument is a flag and a width, a negative precision is none.
-        if precision is not None and precision.startswith(b"-"):
-            precision = None  # as if there were none
-        if kind in b"eEfFgGaA":
-            return real_text(arguments.number(long=length == b"L"), flags, width, precision, kind)
-        value = arguments.integer()
-        if kind == b"n":
-            raise Stop("a format that stores how long the text is", call.return_address)
-        if kind == b"s":
-            text = _printed_text(call, value, wide=length == b"l")
-            return _padded(text if precision is None else text[: int(precision or b"0")], flags, width)
-        if kind == b"c":
-            return _padded(bytes((value & 0xFF,)), flags, width)
-        if kind == b"p":
-            return _padded(b"%#x" % value if value else b"(nil)", flags, width)
-        bits = _BITS.get(length, 64)
-        number = _signed(value, bits) if kind in b"di" else value & ((1 << bits) - 1)
-        return _number(number, flags, width, precision, kind)
+        nonlocal made
+        text = _converted(call, match, arguments)
+        made += len(text)
+        _check_formatted(call, made)
+        return text
 
     return _CONVERSION.sub(convert, form)
+
+
+def _check_formatted(call: Call, size: int) -> None:
+    if size > _MAX_FORMATTED:
+        raise Stop(f"{call.name} of {size} bytes", call.return_address)
+
+
+def _converted(call: Call, match: re.Match[bytes], arguments: _Arguments) -> bytes:
+    """Return what one conversion of a format comes to."""
+    flags, width, precision, length, kind = match.groups()
+    if kind == b"%":
+        return b"%"
+    if width == b"*":
+        width = b"%d" % _signed(arguments.integer(), 32)
+    if width.startswith(b"-"):
+        flags, width = flags + b"-", width[1:]
+    if precision == b"*":
+        precision = b"%d" % _signed(arguments.integer(), 32)
+    # C11, 7.21.6.1: a negative width from an argument is a flag and a width, a negative precision is none.
+    if precision is not None and precision.startswith(b"-"):
+        precision = None  # as if there were none
+    _check_formatted(call, int(width or b"0") + int(precision or b"0"))
+    if kind in b"eEfFgGaA":
+        return real_text(arguments.number(long=length == b"L"), flags, width, precision, kind)
+    value = arguments.integer()
+    if kind == b"n":
+        raise Stop("a format that stores how long the text is", call.return_address)
+    if kind == b"s":
+        text = _printed_text(call, value, wide=length == b"l")
+        return _padded(text if precision is None else text[: int(precision or b"0")], flags, width)
+    if kind == b"c":
+        return _padded(bytes((value & 0xFF,)), flags, width)
+    if kind == b"p":
+        return _padded(b"%#x" % value if value else b"(nil)", flags, width)
+    bits = _BITS.get(length, 64)
+    number = _signed(value, bits) if kind in b"di" else value & ((1 << bits) - 1)
+    return _number(number, flags, width, precision, kind)
 
 
 def real_text(value: float, flags: bytes, width: bytes, precision: bytes | None, kind: bytes) -> bytes:

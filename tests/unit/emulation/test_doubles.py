@@ -239,6 +239,19 @@ def test_modifiers_of_formats(process: EmulatedProcess, form: bytes, values: tup
     assert formatted(process, form, *values) == real.value
 
 
+@pytest.mark.parametrize(
+    "form", [b"%2000000000d", b"%-2000000000d", b"%.2000000000d", b"%02000000000f", b"%.2000000000f", b"%4000000s" * 2]
+)
+def test_a_format_cannot_take_all_memory(process: EmulatedProcess, form: bytes) -> None:
+    with pytest.raises(Stop, match=r"^snprintf of "):
+        call(process, "snprintf", 0, 0, text(process, form), 0, 0)
+
+
+def test_a_width_from_an_argument_cannot_take_all_memory(process: EmulatedProcess) -> None:
+    with pytest.raises(Stop, match=r"^snprintf of 2147483647 bytes"):
+        call(process, "snprintf", 0, 0, text(process, b"%*d"), 2**31 - 1, 7)
+
+
 @pytest.mark.parametrize("kind", "diuxXo")
 def test_every_form_of_a_number(process: EmulatedProcess, kind: str) -> None:
     """Flags, widths and precisions in every combination, as glibc prints them."""

@@ -490,3 +490,9 @@ def test_the_layout_that_most_names_have() -> None:
     assert abi_of(frozenset({"_ZNSsC1ERKSs", *new})) is CXX11  # torch's own names decide
     assert abi_in("_ZN3foo3barB5cxx11Ev") is CXX11
     assert abi_in("_ZNKSs4findEcm") is COW
+
+
+@pytest.mark.parametrize("abi", [COW], indirect=True, ids=["cow"])
+def test_a_string_cannot_take_all_memory(double: Double) -> None:
+    with pytest.raises(Stop, match="string of 1099511627776 bytes"):
+        double.call("_ZNSs9_M_mutateEmmm", double.string(b"0123456789"), 1, 2, 1 << 40)
