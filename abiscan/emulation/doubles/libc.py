@@ -319,7 +319,8 @@ def _converted(call: Call, match: re.Match[bytes], arguments: _Arguments) -> byt
     # C11, 7.21.6.1: a negative width from an argument is a flag and a width, a negative precision is none.
     if precision is not None and precision.startswith(b"-"):
         precision = None  # as if there were none
-    _check_formatted(call, int(width or b"0") + int(precision or b"0"))
+    # A precision of texts is a limit, and no length: code passes INT_MAX.
+    _check_formatted(call, int(width or b"0") + (0 if kind == b"s" else int(precision or b"0")))
     if kind in b"eEfFgGaA":
         return real_text(arguments.number(long=length == b"L"), flags, width, precision, kind)
     value = arguments.integer()

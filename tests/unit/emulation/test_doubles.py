@@ -275,6 +275,7 @@ def test_formats_with_texts(process: EmulatedProcess) -> None:
     ctypes.CDLL(None).snprintf(real, ctypes.c_size_t(128), form, *[ctypes.c_char_p(b"word")] * 9)
     assert formatted(process, form, *[word] * 9) == real.value
     assert formatted(process, b"%.*s|%.*s", 3, word, -1, word) == b"wor|word"  # C11, 7.21.6.1: as if there were none
+    assert formatted(process, b"%.*s", 2**31 - 1, word) == b"word"
     assert call(process, "snprintf", room, 128, text(process, b"%s"), 0) == len("(null)")  # as glibc
     process.machine.write(room, b"....")
     assert call(process, "snprintf", room, 0, text(process, b"%s"), word) == 4  # C11, 7.21.6.5: nothing is written
