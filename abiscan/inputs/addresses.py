@@ -9,14 +9,9 @@ from typing import Final
 from abiscan.regex import regex
 
 # A password that is not quoted may have a "?", a "#" or a space, or a "/", though they would end the host (RFC 3986,
-# 3.2); digits before a "/" are a port. It may have an "@" before a "/", too: the last "@" before what looks like a host
-# ends it, as no revision does ("a.git@1.0"). What is hidden without need, as in "https://host?a@b", does less harm. A
-# user of ssh without a password is no secret, and needed: git@ (PEP 610).
-_USER: Final = regex(
-    r"(?<=:)(?!(?<=ssh:)//[^/:@]+@(?![^/]*@))//"
-    r"(?:[^]\[/:@\s]+:(?![0-9]+/)\S{,500}@(?=[\w-]+(?:\.[\w-]+)+(?::[0-9]+)?/)"
-    r"|[^/]*@|[^]\[/:@\s]+:(?![0-9]+/)[^@\s]*@)"
-)
+# 3.2); digits before a "/" are a port. What is hidden without need, as in "https://host?a@b", does less harm. A user of
+# ssh without a password is no secret, and needed: git@ (PEP 610).
+_USER: Final = regex(r"(?<=:)(?!(?<=ssh:)//[^/:@]+@(?![^/]*@))//(?:[^/]*@|[^]\[/:@\s]+:(?![0-9]+/)[^@\s]*@)")
 _PROXY: Final = "--proxy="
 
 

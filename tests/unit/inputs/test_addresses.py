@@ -19,8 +19,6 @@ from abiscan.inputs.addresses import format_command, without_credentials
         ("file:///home/a@b/c.whl", "file:///home/a@b/c.whl"),
         ("https://user:a?b#c d@index.example/x", "https://index.example/x"),
         ("https://user:a/b@index.example/x", "https://index.example/x"),
-        ("https://user:a@b/c@index.example:8080/x@1.0", "https://index.example:8080/x@1.0"),
-        ("git+https://user:secret@index.example/a/b.git@v/1.0", "git+https://index.example/a/b.git@v/1.0"),
         ("https://index.example:8080/a@b", "https://index.example:8080/a@b"),
         ("http://[::1]:8080/a@b", "http://[::1]:8080/a@b"),
         ("a @ git+ssh://git@index.example/a.git@1.0", "a @ git+ssh://git@index.example/a.git@1.0"),
