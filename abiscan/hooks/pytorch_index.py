@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import platform
-from collections.abc import Iterable, Mapping, Sequence
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
 from packaging.requirements import Requirement
@@ -15,6 +16,7 @@ from abiscan.hooks import arguments
 from abiscan.hooks.install import Installer
 from abiscan.hooks.pip import Pip
 from abiscan.inputs.packages import Distribution
+from abiscan.inputs.requirement import parse_applying
 from abiscan.inputs.sources import Source
 from abiscan.inputs.version import number_of
 from abiscan.results.changes import PackageChange
@@ -77,14 +79,30 @@ def _allows(requirement: Requirement | None, version: str) -> bool:
     return requirement.url is None and requirement.specifier.contains(version, prereleases=True)
 
 
-def name_builds(broken: Sequence[Problem], torch: str, pip: Pip) -> tuple[Remedy, ...]:
+def name_builds(
+    broken: Sequence[Problem], torch: str, pip: Pip, installed: Iterable[Distribution] = ()
+) -> tuple[Remedy, ...]:
     """Return the builds for the torch that is there that PyTorch itself publishes, where no index was read.
 
     :param broken: what fails for itself
     :param torch: the full version of the torch that is there
+    :param installed: what may require a package in other versions: then it is not named
     """
-    known = (problem for problem in broken if _version_in_place_of(problem, torch))
+    builds = ((problem, _version_in_place_of(problem, torch)) for problem in broken)
+    requiring = [line for item in installed for line in item.requires]
+    known = [
+        problem
+        for problem, version in builds
+        if version and all(_allows(of_another, version) for of_another in _of(problem.key, requiring))
+    ]
     return tuple(name_unread([problem], list_wanted([problem], torch, replacing=False), pip) for problem in known)
+
+
+def _of(name: str, lines: Iterable[str]) -> Iterator[Requirement]:
+    """Yield the requirements of a distribution, of those that apply here."""
+    start = re.compile(name.replace("-", "[-_.]"), re.IGNORECASE)
+    found = (parse_applying(line) for line in lines if start.match(line))
+    return (requirement for requirement in found if requirement and canonicalize_name(requirement.name) == name)
 
 
 def version_of_same_kind(problem: Problem, torch: str) -> str | None:

@@ -33,6 +33,8 @@ _BRINGS_DEVICE: Final = regex(
 _CLAUSE: Final = r"\s*(?:[=!<>]=|[<>])\s*[0-9]+(?:\.[0-9]+)*\s*"
 _PLAIN: Final = regex(rf"\s*[A-Za-z]+\s*(\()?({_CLAUSE}(?:,{_CLAUSE})*)?(?(1)\))\s*")
 """A requirement without extras, marker and address, in versions that are numbers alone."""
+_OF_ENVIRONMENT: Final = regex(r";.*\b(?:python_|platform_|sys_platform|os_name|implementation_)")
+"""What is in a marker that another Python or system may decide otherwise."""
 _FIELD: Final = regex(r"^([A-Za-z-]+):[ \t]*(.*(?:\n[ \t]+.*)*)", re.MULTILINE)
 _TORCH_WHEEL: Final = regex(r"/torch-([^-/+%]+)(?:(?:\+|%2B)[^-/]*)?-[^/]*\.whl(?:[#?].*)?$")
 _PYTHON_TAG: Final = regex(r"-cp3([0-9]+)-(?!abi3)[^-]+-[^-]+\.whl$")
@@ -48,7 +50,8 @@ _LOCAL_TAG: Final = regex(r"(?:torch|pt)[._]?([0-9])\.?([0-9]{1,2})(?:\.?([0-9])
 class Metadata(Struct, frozen=True, kw_only=True):
     """The metadata of a wheel or an installed package.
 
-    ``requires_torch`` is its torch requirement, None if it has none; ``torch_in_version`` the torch that the local tag
+    ``requires_torch`` is its torch requirement, None if it has none, and ``depends_on_markers`` whether that differs by
+    the Python or the system; ``torch_in_version`` the torch that the local tag
     of its own version names (``2.8``); ``python`` the one Python that it is for (``3.11``), None for several, and
     ``pythons`` those that it requires (``>=3.9``), as the metadata have it. ``brings_cuda`` has the libraries of CUDA
     that the packages which it requires bring; ``brings_device`` says whether one of these brings torch a device, and so
@@ -62,6 +65,7 @@ class Metadata(Struct, frozen=True, kw_only=True):
     pythons: str = ""
     brings_cuda: frozenset[str] = frozenset()
     brings_device: bool = False
+    depends_on_markers: bool = False
     version: str = ""
     wheel: str = ""
     variant: WheelVariant | None = None
@@ -166,7 +170,7 @@ def metadata_of(
     environment = _environment_of(wheel_name)
     stated: list[_Stated] = []
     brings_cuda: frozenset[str] = frozenset()
-    device = False
+    device = marked = False
     for line in requirements:
         match = _NAME.match(line)
         name = match[1].lower() if match else ""
@@ -175,6 +179,7 @@ def metadata_of(
         if plain := _PLAIN.fullmatch(line) if name == "torch" and len(line) <= _LONGEST_PLAIN else None:
             stated.append(_Stated(SpecifierSet(plain[2] or "")))
             continue
+        marked |= name == "torch" and _OF_ENVIRONMENT.search(line) is not None
         requirement = parse_applying(line, {**environment, "extra": ""})
         if requirement is None:
             continue
@@ -191,6 +196,7 @@ def metadata_of(
         python=_python_of(wheel_name),
         brings_cuda=brings_cuda,
         brings_device=device,
+        depends_on_markers=marked,
         version=version,
         wheel=wheel_name,
         variant=variant,

@@ -78,7 +78,8 @@ def check_targets(request: CheckRequest, session: Session) -> Report:
 
 def _with_requirement(package: PackageResult, metadata: Metadata | None) -> PackageResult:
     """Return a result that says if the metadata exclude the torch, unless the package cannot be imported anyway."""
-    required = metadata.requires_torch if metadata else None
+    # Which Python and system it will be installed in is not known here.
+    required = metadata.requires_torch if metadata and not metadata.depends_on_markers else None
     is_excluded = (
         required is not None and package.torch is not None and not required.admits(TorchVersion(package.torch))
     )

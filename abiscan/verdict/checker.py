@@ -337,7 +337,8 @@ class Checker:
 
         Empty if their driver is too old for it: that is said on its own.
         """
-        driver, first = self._hardware.driver, driver_for_runtime(int(cuda.partition(".")[0]))
+        driver, major = self._hardware.driver, cuda.partition(".")[0]
+        first = driver_for_runtime(int(major)) if major.isdecimal() and len(major) < 3 else None
         if driver is not None and first is not None and driver < first:
             return ()
         return tuple(divmod(gpu.capability, 10) for gpu in self._hardware.gpus if gpu.gfx is None)

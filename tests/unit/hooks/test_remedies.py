@@ -27,6 +27,7 @@ from abiscan.hooks.pytorch_index import name_builds
 from abiscan.hooks.remedies import find_remedies, limit_time
 from abiscan.hooks.solution import Task
 from abiscan.inputs import interpreter
+from abiscan.inputs.packages import Distribution
 from abiscan.inputs.session import Session
 from abiscan.results.changes import PackageChange
 
@@ -260,7 +261,11 @@ def test_a_version_for_another_torch_is_replaced_by_that_for_this_one(name: str,
     broken = msgspec.structs.replace(lacking(name), version="0.24.1", unmet=(unmet,))
     assert list(pytorch_index.list_wanted([broken], torch, replacing=False).values()) == ([pin] if pin else [])
     assert [remedy.remedies for remedy in name_builds([broken], torch, Pip("python"))] == ([(name,)] if pin else [])
-
+    required = ("torchvision==0.24.*", "torchvision-more", "torchvision<0.1; python_version < '3'")
+    other = Distribution(name="foo", version="1.0", site="/env", objects=(), requires=required, source=None)
+    assert not name_builds([broken], torch, Pip("python"), [other])
+    other = msgspec.structs.replace(other, requires=required[1:])
+    assert bool(name_builds([broken], torch, Pip("python"), [other])) is bool(pin)
 
 @pytest.mark.parametrize(
     ("versions", "torch", "pinned"),

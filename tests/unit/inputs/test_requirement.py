@@ -126,3 +126,17 @@ def test_the_python_of_a_wheel(wheel: str, python: str | None) -> None:
 )
 def test_the_simplest_requirement(wanted: str, requirement: str | None) -> None:
     assert simplest_requirement([Version(text) for text in wanted.split()], KNOWN) == requirement
+
+
+@pytest.mark.parametrize(
+    ("line", "depends"),
+    [
+        ("torch<2.6", False),
+        ("torch<2.6; extra == 'all'", False),
+        ("torch<2.6; python_version < '3.12'", True),
+        ("torch<2.6 ; sys_platform == 'linux'", True),
+        ("numpy<2; python_version < '3.12'", False),
+    ],
+)
+def test_whether_another_python_or_system_has_another_requirement(line: str, depends: bool) -> None:
+    assert metadata_of([line], "1.0").depends_on_markers is depends
