@@ -46,6 +46,7 @@ from typing import TYPE_CHECKING, Final
 
 from abiscan.findings import Confidence, Effect, Evidence, Finding, rule
 from abiscan.linkage.linkage import Linkage
+from abiscan.python import numpy_texts
 from abiscan.python.operator_calls import operator_named
 from abiscan.python.torch_classes import CLASSES, missing_attribute
 from abiscan.python.torch_texts import NO_OPERATOR, NO_OPERATOR_FOR_META, NO_OVERLOAD, release_of, says
@@ -98,8 +99,7 @@ def list_findings(
             for use in uses
         ),
         fix=advise(history, ("has", "have"), f"a version of {package} for {lacking}", its_torch),
-        # Of the names that left with numpy 2.0, it says something about each.
-        says=None if (top, until) == ("numpy", "1.26") else _error_text(uses[0], release),
+        says=_error_text(uses[0], release),
     )
 
 
@@ -169,6 +169,8 @@ def _error_text(use: LaterUse, release: str | None) -> str | None:
         return f"object has no attribute '{name}'"
     if use.how in {"option", "compile"}:
         return f"{use.name} does not exist" if use.how == "option" else f"Unexpected optimization option {name},"
+    if use.how == "attribute" and use.name.startswith("numpy."):
+        return numpy_texts.missing_name(use.name)
     if use.how == "attribute" and owner in CLASSES:
         return missing_attribute(owner, name)
     if use.how in {"attribute", "device"}:

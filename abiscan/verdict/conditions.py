@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from packaging.version import Version
 
+from abiscan.python import numpy_texts
 from abiscan.python.model import HowLoaded
 from abiscan.regex import regex
 from abiscan.results.package import ConditionKind, UsedLibrary, VerdictCondition
@@ -111,9 +112,7 @@ def _numpy_words(need: NumpyNeed, torch: str) -> str:
     if need.name is None:
         return f"{torch} was compiled for numpy 1: with numpy 2, {first} raises RuntimeError: Numpy is not available"
     places = f"{first} and {plural(len(others), 'other line')} use" if others else f"{first} uses"
-    owner, _, last = need.name.rpartition(".")
-    # From 2.0 on, numpy says more of some names.
-    says = "AttributeError" if need.below >= "2.0" else f"module '{owner}' has no attribute '{last}'"
+    says = numpy_texts.missing_name(need.name) or "AttributeError"
     return f"{places} np.{need.name.partition('.')[2]}, which numpy {need.below} no longer has ({says})"
 
 

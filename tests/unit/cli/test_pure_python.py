@@ -178,6 +178,7 @@ def test_what_functions_call_later_is_a_note_with_the_releases_that_take_it(tmp_
 
     assert [finding.rule for finding in (name, load, call)] == ["missing-torch-name", *["rejected-torch-call"] * 2]
     assert name.message == "numpy.float_ is missing in numpy 2.0-2.4: pure uses it in 1 function"
+    assert name.says == "`np.float_` was removed in the NumPy 2.0 release."
     assert load.fix == "use torch 1.4.0-2.5.1, which takes it, or pass weights_only=False if you trust the file"
     assert call.fix == "use torch 1.4.0-2.6.0, which takes it, or a version of pure for torch 2.7.0"
     assert call.says == "ReduceLROnPlateau.__init__() got an unexpected keyword argument 'verbose'"
