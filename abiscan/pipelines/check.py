@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterator, Sequence
 
 import msgspec.structs
+from packaging.specifiers import SpecifierSet
+from packaging.utils import canonicalize_name
+from packaging.version import InvalidVersion, Version
 
 from abiscan.binary.elf import Machine
-from abiscan.inputs.requirement import Metadata
+from abiscan.findings import Finding
 from abiscan.inputs.session import Session
+from abiscan.inputs.sources import Target
 from abiscan.inputs.version import TorchVersion, number_of
+from abiscan.python.models.companions import REQUIRED_BY_TORCH
 from abiscan.results.check import Report, Result
 from abiscan.results.package import PackageResult, PackageVerdict
 from abiscan.rules import declared_requirement_wrong
 from abiscan.torches import embedded
+from abiscan.torches.companion_names import CompanionsOf
 from abiscan.torches.torch import ReleaseNumber, TorchChoice
 from abiscan.verdict.hardware import described
 from abiscan.verdict.systems import system_of
@@ -51,9 +58,9 @@ def check_targets(request: CheckRequest, session: Session) -> Report:
                 keep = source != targets[-1]
                 of_files = torch_set.check(source, torch, keep=keep)
                 package = torch_set.package(source, torch, of_files, with_findings=True)
-                if package is not None and declared_requirement_wrong.RULE in torch_set.rules:
-                    package = _with_requirement(package, torch_set.target(source, torch).target.metadata)
                 builds = [name for name in extra_builds.get(torch, ()) if torch_set.is_for(source, name)]
+                if package is not None and declared_requirement_wrong.RULE in torch_set.rules:
+                    package = _with_requirements(package, torch_set.target(source, torch).target, builds)
                 for extra_build in builds:  # nothing but the verdicts is shown
                     of_extra = torch_set.check(source, extra_build, keep=keep, with_suggestions=False)
                     second = torch_set.package(source, extra_build, of_extra, with_conditions=False)
@@ -76,17 +83,35 @@ def check_targets(request: CheckRequest, session: Session) -> Report:
     )
 
 
-def _with_requirement(package: PackageResult, metadata: Metadata | None) -> PackageResult:
-    """Return a result that says if the metadata exclude the torch, unless the package cannot be imported anyway."""
-    # Which Python and system it will be installed in is not known here.
-    required = metadata.requires_torch if metadata and not metadata.depends_on_markers else None
-    is_excluded = (
-        required is not None and package.torch is not None and not required.admits(TorchVersion(package.torch))
-    )
-    if not is_excluded or package.verdict is PackageVerdict.IMPORT_FAILS:
+def _with_requirements(package: PackageResult, target: Target, extra_builds: Sequence[str]) -> PackageResult:
+    """Return a result that says if the metadata exclude the torch, or those of torch the package.
+
+    Nothing is said if the package cannot be imported anyway.
+
+    :param extra_builds: what the torch may be as well
+    """
+    if package.torch is None or package.verdict is PackageVerdict.IMPORT_FAILS:
         return package
-    found = declared_requirement_wrong.list_excluding(str(required), package.name, f"torch {package.torch}")
-    return msgspec.structs.replace(package, own_findings=(*package.own_findings, *found))
+    found: list[Finding] = []
+    # Which Python and system it will be installed in is not known here.
+    metadata = target.metadata
+    required = metadata.requires_torch if metadata and not metadata.depends_on_markers else None
+    if required is not None and not required.admits(TorchVersion(package.torch)):
+        found += declared_requirement_wrong.list_excluding(str(required), package.name, f"torch {package.torch}")
+    pinned = _required_by_torch(package, system_of(target).machine(target), extra_builds)
+    with contextlib.suppress(InvalidVersion):  # of a wheel that was built by hand
+        if pinned and package.version and Version(package.version) not in SpecifierSet(pinned, prereleases=True):
+            found += declared_requirement_wrong.list_other_version(package.name, package.version, package.torch, pinned)
+    return msgspec.structs.replace(package, own_findings=(*package.own_findings, *found)) if found else package
+
+
+def _required_by_torch(package: PackageResult, machine: str | None, extra_builds: Sequence[str]) -> str | None:
+    """Return which version of a package the torch requires itself, in its builds with CUDA for Linux."""
+    name = canonicalize_name(package.name)
+    has_cuda = any("+cu" in build for build in (package.torch_build or "", *extra_builds))
+    if name not in REQUIRED_BY_TORCH or not has_cuda or machine not in {item.value for item in Machine}:
+        return None
+    return CompanionsOf(package.torch).required(name, machine)
 
 
 def _other_builds(choice: TorchChoice, choices: Sequence[TorchChoice]) -> Iterator[TorchChoice]:

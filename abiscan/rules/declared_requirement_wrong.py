@@ -4,7 +4,8 @@
 releases that it allows although the wheel does not load on them or corrupts memory, and releases that it excludes
 although the whole wheel loads on them. Only `abiscan check --torch declared` checks this. With another torch, a `note`
 says that the metadata exclude it, if nothing else keeps the package from being imported there: pip installs another
-torch, or refuses to.
+torch, or refuses to. Another says that the torch requires another version of the package itself, as its builds with
+CUDA do of Triton.
 
 **Why it fails.** pip trusts the metadata. If a requirement allows too much, pip may install the wheel next to a torch
 on which importing it raises: today if that release is out, otherwise on the day it is. `torch` without a version, or
@@ -73,6 +74,20 @@ def list_excluding(requirement: str, name: str, torch: str) -> Iterator[Finding]
         message=f"{requirement} in the metadata excludes {torch}: pip does not install {name} beside it",
         evidence=(Evidence(subject=torch),),
         fix=f"use a torch that it admits, or a version of {name} for {torch}",
+    )
+
+
+def list_other_version(name: str, version: str, torch: str, required: str) -> Iterator[Finding]:
+    """Yield the finding about a package of which torch requires another version.
+
+    :param required: which, as ``==3.2.0``
+    """
+    yield Finding(
+        rule=RULE.name,
+        effect=Effect.NOTE,
+        message=f"torch {torch} with CUDA requires {name}{required}: pip calls {name} {version} incompatible with it",
+        evidence=(Evidence(subject=f"torch {torch}"),),
+        fix=f"use {name}{required}, or a torch that requires {name} {version}",
     )
 
 

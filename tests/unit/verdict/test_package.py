@@ -701,6 +701,26 @@ def test_a_torch_that_the_metadata_exclude(code: str, torch: str, noted: list[st
     assert all("excludes torch 2.4.0: pip does not" in finding.message for finding in found.own_findings)
 
 
+@pytest.mark.parametrize(
+    ("version", "torch", "noted"),
+    [
+        ("3.3.0", "2.6.0", True),  # unslothai/unsloth#2403; METADATA of torch 2.6.0+cu124: triton==3.2.0
+        ("3.2.0", "2.6.0", False),
+        ("3.3.0", "2.6.0+cpu", False),  # it does not require any
+        ("3.3.0", "2.13.0", True),  # which may be 2.13.0+cu130
+        ("3.3.0", "1.13.1", False),
+        ("unreleased", "2.6.0", False),
+    ],
+)
+def test_a_version_that_torch_does_not_require(version: str, torch: str, noted: bool, wheels: Path) -> None:
+    files = {"triton/__init__.py": "from . import _C"}
+    wheel = package_wheel(wheels, "triton", {"triton/_C.so": Elf()}, files=files, version=version)
+    (found,) = abiscan.check(wheel, torch).packages
+    assert [finding.effect.value for finding in found.own_findings] == ["note"] * noted
+    required = "3.2.0" if torch == "2.6.0" else "3.7.1"
+    assert all(f"requires triton=={required}: pip" in finding.message for finding in found.own_findings)
+
+
 def test_what_torch_takes_from_a_module_of_setuptools(wheels: Path) -> None:
     """Of 59.8.0 to 82.0.0, 70.0.0 to 70.3.0 fail at ``from pkg_resources import packaging``, and 82.0.0 does."""
     code = "from torch.utils.cpp_extension import load\n"
