@@ -321,9 +321,8 @@ class PythonMachine:
         self.outward += 1
         if self.is_speculative:
             return
-        if text is not None and without_patch(text, self.world.python) != text:
-            text = None  # these words have a part that is not known
-        notice = UserMessage(how=how, at=self.place(), text=None if text is None else strip_folders(text))
+        shown = None if text is None else strip_folders(without_patch(text, self.world.python))
+        notice = UserMessage(how=how, at=self.place(), text=shown)
         for listener in (self.trace.messages, *self.listeners):
             if len(listener) < _MOST_MESSAGES:
                 listener.append(notice)

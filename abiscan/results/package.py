@@ -73,7 +73,8 @@ class UsedLibraryJson(JsonObject, frozen=True, kw_only=True, omit_defaults=False
     :ivar verdict: None for a library that has nothing to do with torch and is not loaded by itself
     :ivar error: what loading it says, in the package
     :ivar told: how users learn that the package goes on without it; None if it does not
-    :ivar told_text: the words that tell them; None if there are none, or unknown ones
+    :ivar told_text: the words that tell them, with ``?`` for the patch release of a Python of which only the minor
+        version is known; None if there are none, or unknown ones
     :ivar skipped: why the import does not get to it, where it does on the torch that it was built for: the package
         leaves it out on this torch, or the import fails before
     :ivar operators: the operators that are then missing
