@@ -267,6 +267,7 @@ def test_a_version_for_another_torch_is_replaced_by_that_for_this_one(name: str,
     other = msgspec.structs.replace(other, requires=required[1:])
     assert bool(name_builds([broken], torch, Pip("python"), [other])) is bool(pin)
 
+
 @pytest.mark.parametrize(
     ("versions", "torch", "pinned"),
     [

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 from packaging.version import Version
 
-from abiscan.inputs.requirement import TorchRequirement, read_metadata, simplest_requirement
+from abiscan.inputs.requirement import TorchRequirement, metadata_of, read_metadata, simplest_requirement
 
 KNOWN = tuple(map(Version, ["2.3.0", "2.3.1", "2.4.0", "2.4.1", "2.5.0", "2.5.1", "2.6.0", "2.7.0", "2.7.1"]))
 
