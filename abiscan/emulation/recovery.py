@@ -88,6 +88,7 @@ _OTHER_ANSWERS: Final = (1, 0xFFFF_FFFF_FFFF_FFFF, 0x7FFF_FFFF)
 _HEAP_OF_LIBRARIES: Final = 0x3000_0000  # OpenBLAS takes a buffer for each processor, and uses none of them
 _ARGUMENT_SIZE: Final = 4096
 _MOST_INSTRUCTIONS_READ: Final = 20_000  # of one part, that may write what others read
+_MOST_NAMES_KEPT: Final = 1 << 18  # of data, for the functions of one object
 _DATUM_SIZE: Final = 16
 _ARGUMENTS: Final = 6
 _MOST_CODE: Final = 1 << 23  # of one object, that is looked at for what was lost
@@ -249,6 +250,8 @@ def _fill(process: EmulatedProcess, name: str, slot: int) -> None:
     (fill_console if name.startswith("_Z") else fill_datum)(process, name, slot)
 
 
+Datum: TypeAlias = tuple[int, int]
+"""An address that an instruction names, and how many bytes are there; 0 for a word, which may lead to them."""
 Part: TypeAlias = Callable[["Recovery"], object]
 """Runs one initialiser, or what the import of a module runs."""
 
@@ -296,6 +299,8 @@ class Recovery:
         state.has_flat_class_map |= any(map(self.process.image.mentions, (_FLAT_MAP, _CLASS_BASE)))
         self.cpu = CpuUses(self.process, facts.machine)
         self.registries = FilledRegistries(state)
+        self._named: dict[int, tuple[Sequence[Datum], int]] = {}  # see ``named_by``
+        self._names_left = _MOST_NAMES_KEPT
         self.gpu = GpuKernels()
         runtime = GPU_RUNTIME.of(self.gpu)
         self.process.ask_double("__cudaRegisterFunction")
@@ -518,25 +523,49 @@ class Recovery:
         taint = process.machine.taint
         labels = [taint.answer_again(decision.source) for decision in decisions]
         label = functools.reduce(operator.or_, labels, 0)
+        if not (label and process.arch.names_data):
+            return
         left = _MOST_INSTRUCTIONS_READ
+        named: dict[Datum, None] = {}  # many functions name the same data
         for function in self.functions_reached(start):
-            if not (left and label):
+            if not left:
                 break
-            content, count = data_of(process.arch, image.base + function, self.functions.code_of(function), left)
+            content, count = self.named_by(function, left)
+            named.update(dict.fromkeys(content))
             left -= count
-            for address, length in content:
-                place = self.datum_at(address)
-                if place is not None and (length or place != address):
-                    taint.mark(place, length if place == address else _DATUM_SIZE, label)
+        for address, length in named:
+            place = process.machine.word(address) if image.is_relocated(address) else address
+            if self.is_written(place) and (length or place != address):
+                taint.mark(place, length if place == address else _DATUM_SIZE, label)
 
-    def datum_at(self, address: int) -> int | None:
-        """Return the datum at an address in code, or the one that it leads to; None for what code cannot change."""
-        image = self.process.image
-        if not image.contains(address):
-            return None
-        if image.is_relocated(address):
-            address = self.process.machine.word(address)
-        return address if image.contains(address) and image.is_writable(address) else None
+    def named_by(self, function: int, most: int) -> tuple[Sequence[Datum], int]:
+        """Return the data that a function names, if code can change them or what they lead to, and how many
+        instructions were read.
+
+        :param most: how many instructions to read at most
+        """
+        # Initialisers lead to the same functions: in torch-xla, to each of them 20 times.
+        known = self._named.get(function)
+        if known is None:
+            known = self._read_named(function, _MOST_INSTRUCTIONS_READ)
+            if len(known[0]) <= self._names_left:
+                self._names_left -= len(known[0])
+                self._named[function] = known
+        return known if known[1] <= most else self._read_named(function, most)
+
+    def _read_named(self, function: int, most: int) -> tuple[Sequence[Datum], int]:
+        process, image = self.process, self.process.image
+        content, count = data_of(process.arch, image.base + function, self.functions.code_of(function), most)
+        leading = [
+            (address, length)
+            for address, length in content
+            if self.is_written(address) or (image.contains(address) and image.is_relocated(address))
+        ]
+        return leading, count
+
+    def is_written(self, address: int) -> bool:
+        """Whether an address is in what code of the object may write."""
+        return self.process.image.contains(address) and self.process.image.is_writable(address)
 
     def decisions(self) -> Iterator[AnswerDecision]:
         """Yield what unknown answers decided in parts that register something, or would on another way."""

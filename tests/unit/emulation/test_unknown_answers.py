@@ -9,7 +9,9 @@ from pathlib import Path
 import pytest
 
 from abiscan.binary.elf import ElfFile
-from abiscan.emulation import recover
+from abiscan.emulation import named_data, recover, recovery
+from abiscan.emulation.arch import Arch
+from abiscan.emulation.taint import AnswerDecision, Source
 from abiscan.gaps import Gap
 from abiscan.registrations import Registrations
 
@@ -98,6 +100,54 @@ def test_another_initialiser_before_it_is_no_difference(tmp_path: Path) -> None:
     assert found.gaps == ()
     _, found = _recovered(tmp_path, body + "if (nobody_knows()) define(TEXTS[1]);", SOURCE + earlier)
     assert _names(found.gaps) == ["nobody_knows"]
+
+
+@needs_gcc
+@pytest.mark.parametrize("is_kept", [True, False])
+def test_what_two_initialisers_lead_to_is_read_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_kept: bool
+) -> None:
+    """And what both may have written is followed: a third one registers what is there. More than a number is not kept,
+    and read again.
+    """
+    source = (
+        SOURCE.partition("__attribute__((constructor)) void begin")[0]
+        + """
+    static volatile long kept_too;
+    __attribute__((noinline)) static void ask(void) { if (nobody_knows()) { kept = 1; kept_too = 1; } }
+    __attribute__((noinline)) static void ask_too(void) { if (nor_this()) { kept = 1; kept_too = 1; } }
+    __attribute__((noinline)) static void both(long more) { ask(); if (more) ask_too(); }
+    __attribute__((constructor(101))) void one(void) { both(0); }
+    __attribute__((constructor(102))) void two(void) { both(1); }
+    __attribute__((constructor(103))) void last(void) { library = open_library(); BODY }
+    """
+    )
+    read: list[int] = []
+    data_of = named_data.data_of
+
+    def noted(arch: Arch, address: int, code: bytes, most: int) -> tuple[list[tuple[int, int]], int]:
+        read.append(address)
+        return data_of(arch, address, code, most)
+
+    monkeypatch.setattr(recovery, "data_of", noted)
+    if not is_kept:
+        monkeypatch.setattr(recovery, "_MOST_NAMES_KEPT", 0)
+    _, found = _recovered(tmp_path, "if (kept_too) define(TEXTS[1]);", source)
+    assert _names(found.gaps) == ["nobody_knows", "nor_this"]
+    assert read
+    assert (len(read) == len(set(read))) is is_kept
+
+
+def test_code_that_does_not_name_its_data_is_not_searched_for_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An address takes two instructions of AArch64."""
+    file = ElfFile.open(SAMPLES / "library_aarch64.so")
+    run = recovery.Recovery(file, file.facts(), None)
+    source = Source("nobody_knows", 0)
+    run.process.machine.taint.answer(*source)
+    monkeypatch.setattr(recovery.Recovery, "functions_reached", lambda *_: pytest.fail("functions are looked at"))
+    run.mark_written(0, (AnswerDecision(source, 0, "a branch"),))
+    assert run.process.machine.taint.memory == {}
+    run.close()
 
 
 @pytest.mark.parametrize("name", ["expressions", "classes_1_6_0", "defaults", "legacy_1_6_0", "library_aarch64"])
