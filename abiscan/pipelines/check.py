@@ -20,7 +20,6 @@ from abiscan.results.check import Report, Result
 from abiscan.results.package import PackageResult, PackageVerdict
 from abiscan.rules import declared_requirement_wrong
 from abiscan.torches import embedded
-from abiscan.torches.companion_names import CompanionsOf
 from abiscan.torches.torch import ReleaseNumber, TorchChoice
 from abiscan.verdict.hardware import described
 from abiscan.verdict.systems import system_of
@@ -111,6 +110,8 @@ def _required_by_torch(package: PackageResult, machine: str | None, extra_builds
     has_cuda = any("+cu" in build for build in (package.torch_build or "", *extra_builds))
     if name not in REQUIRED_BY_TORCH or not has_cuda or machine not in {item.value for item in Machine}:
         return None
+    from abiscan.torches.companion_names import CompanionsOf  # of three packages alone
+
     return CompanionsOf(package.torch).required(name, machine)
 
 

@@ -107,7 +107,7 @@ class PythonInterpreter(Calls):
             self._take_name(value, module, name)
 
     def _load_module(self, full: str, parent: object) -> object:
-        if self.finders and self.library.is_own(full.partition(".")[0]) and self._is_found(full, parent):
+        if self.finders and self._is_found(full, parent):
             return NotKnown(full)
         # A model stands for a module of torch, of Python or of some other package. The latter must be installed, and
         # one that the package brings itself goes before it.
@@ -155,7 +155,12 @@ class PythonInterpreter(Calls):
         """Whether a finder that the code has put before Python's own may have a module."""
         from abiscan.python.models import meta_path  # few packages have one
 
-        return meta_path.is_found(self, full, parent)
+        top = full.partition(".")[0]
+        is_own = self.library.is_own(top)
+        # Python and torch have imported nearly all of theirs by then.
+        if not is_own and (top == "torch" or standard.has_module(top, self.world.python) is not False):
+            return False
+        return meta_path.is_found(self, full, parent, is_own=is_own)
 
     def _folder_on_path(self, place: object) -> str | None:
         """Return the folder of the package that an entry of ``sys.path`` names; None for another, or an unknown one."""

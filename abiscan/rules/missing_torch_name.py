@@ -46,7 +46,6 @@ from typing import TYPE_CHECKING, Final
 
 from abiscan.findings import Confidence, Effect, Evidence, Finding, rule
 from abiscan.linkage.linkage import Linkage
-from abiscan.python import numpy_texts
 from abiscan.python.operator_calls import operator_named
 from abiscan.python.torch_classes import CLASSES, missing_attribute
 from abiscan.python.torch_texts import NO_OPERATOR, NO_OPERATOR_FOR_META, NO_OVERLOAD, release_of, says
@@ -170,6 +169,8 @@ def _error_text(use: LaterUse, release: str | None) -> str | None:
     if use.how in {"option", "compile"}:
         return f"{use.name} does not exist" if use.how == "option" else f"Unexpected optimization option {name},"
     if use.how == "attribute" and use.name.startswith("numpy."):
+        from abiscan.python import numpy_texts  # few packages have such a name
+
         return numpy_texts.missing_name(use.name)
     if use.how == "attribute" and owner in CLASSES:
         return missing_attribute(owner, name)

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Final
 
 from packaging.version import Version
 
-from abiscan.python import numpy_texts
 from abiscan.python.model import HowLoaded
 from abiscan.regex import regex
 from abiscan.results.package import ConditionKind, UsedLibrary, VerdictCondition
@@ -112,6 +111,8 @@ def _numpy_words(need: NumpyNeed, torch: str) -> str:
     if need.name is None:
         return f"{torch} was compiled for numpy 1: with numpy 2, {first} raises RuntimeError: Numpy is not available"
     places = f"{first} and {plural(len(others), 'other line')} use" if others else f"{first} uses"
+    from abiscan.python import numpy_texts  # few packages have such a name
+
     says = numpy_texts.missing_name(need.name) or "AttributeError"
     return f"{places} np.{need.name.partition('.')[2]}, which numpy {need.below} no longer has ({says})"
 

@@ -7,7 +7,7 @@ from importlib.machinery import BuiltinImporter, FrozenImporter, PathFinder
 from abiscan.python.machine import PythonMachine
 from abiscan.python.modelled import Modelled, Native
 from abiscan.python.models.namespace import Args, Kwargs, Model
-from abiscan.python.values import Bound, Class, Instance, NotKnown, PythonFunction
+from abiscan.python.values import Bound, Class, Instance, NotKnown, PythonFunction, Thrown
 
 
 class MetaPath(Modelled):
@@ -59,11 +59,12 @@ class MetaPath(Modelled):
         return None
 
 
-def is_found(machine: PythonMachine, module: str, parent: object) -> bool:
+def is_found(machine: PythonMachine, module: str, parent: object, *, is_own: bool) -> bool:
     """Whether a finder of the code may have a module, which Python's own are then not asked for.
 
-    :param module: one of the package's own: others may have been imported before, and no finder is asked for those
     :param parent: the package that it is in, None for a module at the top
+    :param is_own: whether it is a module of the package: another one may have been imported before, and no finder is
+        asked for it then
     """
     # What a finder imports itself is there before: it would be asked for it without end.
     if machine.is_finding:
@@ -73,11 +74,20 @@ def is_found(machine: PythonMachine, module: str, parent: object) -> bool:
     try:
         for finder in tuple(machine.finders):
             machine.outward += 1
-            find_spec = machine.get_attribute(finder, "find_spec")
-            if machine.call(find_spec, [module, place, None], {}) is not None:
+            if _finds(machine, finder, module, place, is_own=is_own):
                 machine.gap(f"what a finder in sys.meta_path makes of {module} is not known")
                 machine.trace.may_end_earlier = True
-                return True
+                return is_own
     finally:
         machine.is_finding = False
     return False
+
+
+def _finds(machine: PythonMachine, finder: object, module: str, place: object, *, is_own: bool) -> bool:
+    try:
+        find_spec = machine.get_attribute(finder, "find_spec")
+        return machine.call(find_spec, [module, place, None], {}) is not None
+    except Thrown:
+        if is_own:
+            raise
+        return True

@@ -117,6 +117,17 @@ def test_a_finder_before_pythons_own_is_asked_for_each_module(
     assert bool(outcome.gaps) is (raised is Answer.UNKNOWN)
 
 
+@pytest.mark.parametrize(
+    ("action", "raised"),
+    [("return None", None), ("raise ImportError(name)", Answer.UNKNOWN), ("return 1", Answer.UNKNOWN)],
+)
+def test_a_finder_of_modules_that_others_may_have_imported(action: str, raised: Answer | None) -> None:
+    code = f"import sys\nclass F:\n    def find_spec(self, name, *args):\n        {action}\n"
+    code += "sys.meta_path.insert(0, F())\nimport other_package\n"
+    (outcome,) = reading_of({"p/__init__.py": code}).imports
+    assert outcome.raised is raised
+
+
 def test_a_finder_is_not_asked_for_what_others_may_have_imported() -> None:
     assert reading_of({"p/__init__.py": LOADED}).imports[0].raised is None
 
