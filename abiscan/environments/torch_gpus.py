@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 from abiscan.findings import Effect, Evidence, Finding
 from abiscan.gpu.devices import Hardware
-from abiscan.gpu.drivers import driver_for_runtime
+from abiscan.gpu.drivers import driver_for_cuda
 from abiscan.inputs.files import Files
 from abiscan.inputs.torch_build import build_of
 from abiscan.rules import no_kernel_image
@@ -26,10 +26,8 @@ def examine_gpus(release: TorchRelease, hardware: Hardware, files: Files) -> Ite
         if not has_code_for(gpu, targets, release.build):
             yield no_kernel_image.of_torch(release, gpu)
     cuda = build_of(release.package, files).cuda if hardware.driver is not None else None
-    major = (cuda or "").partition(".")[0]
-    # CUDA, "Minor Version Compatibility": a driver runs what was built for any CUDA of a major version that it knows.
-    first = driver_for_runtime(int(major)) if major.isdigit() else None
-    if hardware.driver is not None and first is not None and hardware.driver < first:
+    first = driver_for_cuda(cuda) if cuda else None
+    if cuda and hardware.driver is not None and first is not None and hardware.driver < first:
         yield Finding(
             rule="driver-too-old",
             effect=Effect.CALL_FAILS,
@@ -38,5 +36,5 @@ def examine_gpus(release: TorchRelease, hardware: Hardware, files: Files) -> Ite
             evidence=(Evidence(subject=str(release), instead=f"driver {hardware.driver}"),),
             # ``device_count_impl`` in c10/cuda/CUDAFunctions.cpp.
             says="The NVIDIA driver on your system is too old",
-            fix=f"update the driver, or install a build of torch for a CUDA older than {major}",
+            fix=f"update the driver, or install a build of torch for a CUDA older than {cuda.partition('.')[0]}",
         )

@@ -62,6 +62,7 @@ _PTX: Final[dict[tuple[int, int], tuple[tuple[int, int], Driver | None]]] = {
     (9, 5): ((13, 5), None),
 }
 _NEWEST_KNOWN: Final = max(driver for _, driver in _PTX.values() if driver)
+_LONGEST_MAJOR: Final = 2
 _DRIVER_BY_CUDA: Final = {11: Driver(450), 12: Driver(525), 13: Driver(580)}
 
 ZSTD: Final = Driver(550, 54, 14)
@@ -98,6 +99,15 @@ def knows_ptx(driver: Driver, version: tuple[int, int]) -> bool | None:
     if version < min(_PTX):
         return True
     return False if driver <= _NEWEST_KNOWN else None
+
+
+def driver_for_cuda(version: str) -> Driver | None:
+    """Return the first driver that runs what is built for a CUDA (``12.8``); None if that is unknown, or no version.
+
+    A driver runs what was built for any CUDA of a major version that it knows: CUDA, "Minor Version Compatibility".
+    """
+    major = version.partition(".")[0]
+    return driver_for_runtime(int(major)) if major.isdecimal() and len(major) <= _LONGEST_MAJOR else None
 
 
 def driver_for_runtime(major: int) -> Driver | None:

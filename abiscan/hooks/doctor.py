@@ -296,8 +296,8 @@ def way_out(examination: Examination, python: str | None, named: str | None, ses
     except InputError:  # there is no pip to ask
         return WayOut()
     if result.stays is None:  # no index was read
-        installed = WholeEnvironment.installed(python).distributions
-        result = msgspec.structs.replace(result, remedies=name_builds(broken, torch, pip, installed))
+        environment = WholeEnvironment.installed(python)
+        result = msgspec.structs.replace(result, remedies=name_builds(broken, torch, pip, environment))
     return result
 
 

@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 import platform
-import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
 from packaging.requirements import Requirement
 from packaging.specifiers import SpecifierSet
 from packaging.utils import canonicalize_name
 
+from abiscan.environments.model import WholeEnvironment
 from abiscan.environments.package_check import Problem
 from abiscan.hooks import arguments
 from abiscan.hooks.install import Installer
 from abiscan.hooks.pip import Pip
 from abiscan.inputs.packages import Distribution
-from abiscan.inputs.requirement import parse_applying
 from abiscan.inputs.sources import Source
 from abiscan.inputs.version import number_of
 from abiscan.results.changes import PackageChange
@@ -79,30 +78,26 @@ def _allows(requirement: Requirement | None, version: str) -> bool:
     return requirement.url is None and requirement.specifier.contains(version, prereleases=True)
 
 
-def name_builds(
-    broken: Sequence[Problem], torch: str, pip: Pip, installed: Iterable[Distribution] = ()
-) -> tuple[Remedy, ...]:
+def name_builds(broken: Sequence[Problem], torch: str, pip: Pip, environment: WholeEnvironment) -> tuple[Remedy, ...]:
     """Return the builds for the torch that is there that PyTorch itself publishes, where no index was read.
 
     :param broken: what fails for itself
     :param torch: the full version of the torch that is there
-    :param installed: what may require a package in other versions: then it is not named
+    :param environment: what is installed may require a package in other versions: then it is not named
     """
     builds = ((problem, _version_in_place_of(problem, torch)) for problem in broken)
-    requiring = [line for item in installed for line in item.requires]
-    known = [
-        problem
-        for problem, version in builds
-        if version and all(_allows(of_another, version) for of_another in _of(problem.key, requiring))
-    ]
+    known = [problem for problem, version in builds if version and _may_be_there(problem.key, version, environment)]
     return tuple(name_unread([problem], list_wanted([problem], torch, replacing=False), pip) for problem in known)
 
 
-def _of(name: str, lines: Iterable[str]) -> Iterator[Requirement]:
-    """Yield the requirements of a distribution, of those that apply here."""
-    start = re.compile(name.replace("-", "[-_.]"), re.IGNORECASE)
-    found = (parse_applying(line) for line in lines if start.match(line))
-    return (requirement for requirement in found if requirement and canonicalize_name(requirement.name) == name)
+def _may_be_there(name: str, version: str, environment: WholeEnvironment) -> bool:
+    """Whether nothing that is installed requires another version of a distribution."""
+    return all(
+        _allows(requirement, version)
+        for distribution in environment.distributions
+        for requirement in environment.requirements(distribution)
+        if canonicalize_name(requirement.name) == name
+    )
 
 
 def version_of_same_kind(problem: Problem, torch: str) -> str | None:

@@ -497,8 +497,9 @@ def construct_built_in(machine: PythonMachine, cls: type, args: list[object], kw
     if cls is bool and args:
         is_true = special.truth_of(machine, args[0])
         return NotKnown(f"bool({describe_value(args[0])})") if is_true is None else is_true
-    if cls is range and 0 < len(args) < _WITH_STEP and all(type(argument) is int for argument in args):
-        return range(*args)  # type: ignore[call-overload]
+    numbers = [argument for argument in args if type(argument) is int] if cls is range else []
+    if 0 < len(numbers) == len(args) < _WITH_STEP:
+        return range(*numbers)
     if cls is range or issubclass(cls, PurePath):
         args = [(_as_whole_number if cls is range else special.as_path)(machine, argument) for argument in args]
     if args and special.is_own(args[0]):

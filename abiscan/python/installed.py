@@ -126,15 +126,19 @@ class Surroundings(Struct, frozen=True, kw_only=True, dict=True):
         """
         if not self.is_final or not self.folders or any(observed_fs.is_file(folder) for folder in self.folders):
             return Answer.UNKNOWN
-        texts = (
-            observed_fs.read_file(path)
+        found = entry_points_in(self._entry_points, group)
+        return found is None or not set(found).issubset(own)
+
+    @functools.cached_property
+    def _entry_points(self) -> list[bytes]:
+        """The files ``entry_points.txt`` of all that is installed."""
+        paths = (
+            folder / name / "entry_points.txt"
             for folder in self.folders
             for name in observed_fs.list_names(folder)
             if name.endswith((".dist-info", ".egg-info"))
-            if observed_fs.is_file(path := folder / name / "entry_points.txt")
         )
-        found = entry_points_in(texts, group)
-        return found is None or not set(found).issubset(own)
+        return [observed_fs.read_file(path) for path in paths if observed_fs.is_file(path)]
 
     def module_version(self, module: str) -> str | None:
         """Return ``__version__`` of an installed module: the version of the distribution of its name, where its source

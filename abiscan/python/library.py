@@ -299,6 +299,7 @@ class PythonCode(Struct, dict=True):
         # What is known of a node keeps the tree that it is in.
         for known in (
             *(self.asking, self.texts, self._mattering, self._leaving, self._ending, self._generators),
+            *(self._changing, self._returning),
             *(self._only_indexed, self._annotations, self._bindings, self._bound_names),
         ):
             known.clear()

@@ -27,16 +27,7 @@ from abiscan.python.model import (
 from abiscan.python.questions import AskedWorld
 from abiscan.python.systems import strip_folders
 from abiscan.python.unknown_python import without_patch
-from abiscan.python.values import (
-    Class,
-    HasAttributes,
-    NotKnown,
-    PythonError,
-    PythonFunction,
-    PythonModule,
-    Scope,
-    Why,
-)
+from abiscan.python.values import Class, HasAttributes, NotKnown, PythonError, PythonFunction, PythonModule, Scope, Why
 
 _log = logging.getLogger("abiscan.python")
 _MOST_MESSAGES = 100

@@ -93,8 +93,9 @@ def _names_that_went(code: PythonCode, allowed: Mapping[str, TorchNames]) -> Ite
         went = {use for use in went if newest.was_there(use) and not _is_asked_for(code, use.rpartition(".")[2])}
         tree = code.tree(file) if went else None
         found = _Uses(tree, went, postponed=code.postpones_annotations(file)) if tree else ()
+        functions = _functions_by_line(tree) if tree else {}
         for name, line, how in sorted(found):
-            function = _function_at(tree, line) if tree else ""
+            function = functions.get(line)
             if function:
                 use = LaterUse(name=name, file=file, line=line, function=function, how=how)
                 calls.setdefault(name, {})[use] = None
@@ -105,18 +106,21 @@ def _names_that_went(code: PythonCode, allowed: Mapping[str, TorchNames]) -> Ite
         yield NumpyNeed(below=below, name=name, lines=tuple(lines.get(name, ())), calls=tuple(calls.get(name, ())))
 
 
-def _function_at(tree: ast.Module, line: int) -> str:
-    """Return the function whose body has a line, ``Layer.forward``; empty if none has."""
-    # Decorators and defaults stand before the body, and are evaluated outside.
-    around = [
-        node
-        for node in walk(tree)
-        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef))
-        if node.body[0].lineno <= line <= (node.end_lineno or line)
+def _functions_by_line(tree: ast.Module) -> dict[int, str]:
+    """Return the functions by the lines of their bodies: ``Layer.forward`` for each of its own."""
+    definitions = [
+        node for node in walk(tree) if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef))
     ]
-    if all(isinstance(node, ast.ClassDef) for node in around):
-        return ""
-    return ".".join(node.name for node in sorted(around, key=lambda node: node.lineno))
+    paths: dict[int, str] = {}
+    functions: dict[int, str] = {}
+    for node in sorted(definitions, key=lambda node: node.lineno):
+        path = ".".join(filter(None, (paths.get(node.lineno), node.name)))
+        is_function = not isinstance(node, ast.ClassDef) or node.lineno in functions
+        # Decorators and defaults stand before the body, and are evaluated outside.
+        lines = range(node.body[0].lineno, (node.end_lineno or node.lineno) + 1)
+        paths.update(dict.fromkeys(lines, path))
+        functions.update(dict.fromkeys(lines, path) if is_function else {})
+    return functions
 
 
 def _is_asked_for(code: PythonCode, name: str) -> bool:

@@ -22,7 +22,7 @@ from abiscan.extension.examined import ExaminedExtension, ExaminedTarget, is_own
 from abiscan.findings import Effect, Finding, Rule
 from abiscan.gaps import Gap
 from abiscan.gpu.devices import Hardware
-from abiscan.gpu.drivers import driver_for_runtime
+from abiscan.gpu.drivers import driver_for_cuda
 from abiscan.inputs import observed_fs, system
 from abiscan.inputs.files import Files
 from abiscan.inputs.kinds import TargetKind
@@ -337,8 +337,7 @@ class Checker:
 
         Empty if their driver is too old for it: that is said on its own.
         """
-        driver, major = self._hardware.driver, cuda.partition(".")[0]
-        first = driver_for_runtime(int(major)) if major.isdecimal() and len(major) < 3 else None
+        driver, first = self._hardware.driver, driver_for_cuda(cuda)
         if driver is not None and first is not None and driver < first:
             return ()
         return tuple(divmod(gpu.capability, 10) for gpu in self._hardware.gpus if gpu.gfx is None)

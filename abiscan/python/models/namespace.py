@@ -52,8 +52,8 @@ class Namespace(Modelled, Struct, frozen=True, eq=False):
         """
         if name not in _AFTER_FAILURE:
             machine.note_possible_call(NotKnown(f"the code around {self.name}.{name}"), value)
-        if name == "meta_path":
-            machine.finders = []
+        if (self.name, name) == ("sys", "meta_path"):
+            machine.finders = []  # what is put there may lack them
         # In place, since the machine has the same list: ``sys.path = [...]`` is where it looks for modules.
         present = self.names.get(name)
         if isinstance(present, list) and isinstance(value, list):

@@ -51,10 +51,11 @@ class TorchVersionText(str):
 
     def _compare_as(self, operand: object, method: str) -> bool:
         try:
-            return getattr(Version(str.__str__(self)), method)(self._as_version(operand))  # type: ignore[no-any-return]
+            answer: bool = getattr(Version(str.__str__(self)), method)(self._as_version(operand))
         except InvalidVersion:
             # As _cmp_wrapper does for what is no version: NotImplemented for what is no text either.
-            return getattr(str, method)(self, operand)  # type: ignore[no-any-return]
+            answer = getattr(str, method)(self, operand)
+        return answer
 
     def __lt__(self, operand: object) -> bool:
         return self._compare_as(operand, "__lt__")

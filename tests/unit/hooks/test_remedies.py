@@ -17,7 +17,7 @@ import msgspec
 import pytest
 from packaging.requirements import Requirement
 
-from abiscan.environments.model import Unmet
+from abiscan.environments.model import Unmet, WholeEnvironment
 from abiscan.environments.package_check import CheckedPackage, Problem
 from abiscan.hooks import gate, pytorch_index, remedies
 from abiscan.hooks.install import Inspection, Inspector
@@ -30,6 +30,8 @@ from abiscan.inputs import interpreter
 from abiscan.inputs.packages import Distribution
 from abiscan.inputs.session import Session
 from abiscan.results.changes import PackageChange
+
+EMPTY = WholeEnvironment(python=None, distributions=())
 
 
 def lacking(name: str) -> Problem:
@@ -239,7 +241,7 @@ def test_a_build_of_pytorch_is_named_without_an_index(
 ) -> None:
     monkeypatch.setattr(CheckedPackage, "torch_kind", lacking_kind)
     broken = Problem(name=name, version="0.28.0", source=Path(name), checked_package=CheckedPackage(results=()))
-    result = name_builds([broken], torch, Pip("python"))
+    result = name_builds([broken], torch, Pip("python"), EMPTY)
     assert [(remedy.changes[0].after, remedy.examined) for remedy in result] == ([(version, False)] if version else [])
     words = f" install --no-deps {name}=={version} --index-url https://download.pytorch.org/whl/cpu"
     assert all(remedy.command.endswith(words) for remedy in result)
@@ -260,12 +262,15 @@ def test_a_version_for_another_torch_is_replaced_by_that_for_this_one(name: str,
     unmet = Unmet(subject=f"{name} 0.24.1", requirement="torch==2.9.1", name="torch", there=torch)
     broken = msgspec.structs.replace(lacking(name), version="0.24.1", unmet=(unmet,))
     assert list(pytorch_index.list_wanted([broken], torch, replacing=False).values()) == ([pin] if pin else [])
-    assert [remedy.remedies for remedy in name_builds([broken], torch, Pip("python"))] == ([(name,)] if pin else [])
+    assert [remedy.remedies for remedy in name_builds([broken], torch, Pip("python"), EMPTY)] == (
+        [(name,)] if pin else []
+    )
     required = ("torchvision==0.24.*", "torchvision-more", "torchvision<0.1; python_version < '3'")
     other = Distribution(name="foo", version="1.0", site="/env", objects=(), requires=required, source=None)
-    assert not name_builds([broken], torch, Pip("python"), [other])
+    assert not name_builds([broken], torch, Pip("python"), WholeEnvironment(python=None, distributions=(other,)))
     other = msgspec.structs.replace(other, requires=required[1:])
-    assert bool(name_builds([broken], torch, Pip("python"), [other])) is bool(pin)
+    environment = WholeEnvironment(python=None, distributions=(other,))
+    assert bool(name_builds([broken], torch, Pip("python"), environment)) is bool(pin)
 
 
 @pytest.mark.parametrize(

@@ -29,7 +29,8 @@ def test_the_trees_of_a_package_go_with_its_sources() -> None:
     code = PythonCode(PackageFiles(TextSources({"p/__init__.py": "goes_with_its_source = 1\n"})), ("p",), (3, 11))
     tree = code.tree("p/__init__.py")
     assert tree is not None
-    code.bindings(tree)
+    for known in (code.bindings, code.returns, code.leaves, code.changes_objects):
+        known(tree)
     code.forget_sources()
     del tree
     gc.collect()
