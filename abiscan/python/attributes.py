@@ -18,6 +18,7 @@ from abiscan.python.modelled import Modelled, Native
 from abiscan.python.operations import describe_value
 from abiscan.python.values import (
     ABSENT,
+    VIEWS,
     Bound,
     Class,
     Instance,
@@ -503,7 +504,9 @@ def _of_host(value: object, name: str) -> object:
         return NotKnown(f"{describe_value(value)}.{name}")
     if hasattr(value, name):
         return HostMethod(value, name)
-    if isinstance(value, (str, bytes, int, float, list, tuple, dict, set, type(None))):
+    if name == "mapping":
+        return NotKnown(f"{type(value).__name__}.mapping")
+    if isinstance(value, (str, bytes, int, float, list, tuple, dict, set, type(None), *VIEWS)):
         raise thrown(AttributeError, f"'{type(value).__name__}' object has no attribute '{name}'")
     return NotKnown(f"{describe_value(value)}.{name}")
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 import functools
-import operator
 import string
 from collections.abc import Callable, Mapping
 from itertools import chain
@@ -29,18 +28,14 @@ from abiscan.python.operations import (
 from abiscan.python.values import (
     ABSENT,
     EVERYDAY,
-    REMAINING,
     Class,
     Instance,
-    MoreItems,
     NotKnown,
-    PossibleItems,
     PythonError,
     RemainingItems,
     as_key,
     is_concrete,
     known_length,
-    may_lack_items,
     more_items,
     note_added,
     note_removed,
@@ -416,18 +411,6 @@ def _model_format(machine: PythonMachine, value: object, args: list[object], kwa
     return make_text("str.format()", lambda *texts: "".join(map(str, texts)), *parts)
 
 
-def _view(part: Callable[[tuple[object, object]], object]) -> Method:
-    """Return the model of a method that lists a part of each item of a dict."""
-
-    def view(_machine: PythonMachine, value: object, _args: list[object], _kwargs: dict[str, object]) -> object:
-        assert isinstance(value, dict)
-        if may_lack_items(value):
-            return [MoreItems(REMAINING.name)]
-        return [pair[0] if type(pair[0]) is PossibleItems else part(pair) for pair in value.items()]
-
-    return view
-
-
 def _model_reverse(_machine: PythonMachine, value: object, _args: list[object], _kwargs: dict[str, object]) -> object:
     assert isinstance(value, list)
     if RemainingItems in map(type, value):
@@ -455,9 +438,9 @@ _METHODS: dict[tuple[type, str], Method] = {
     (dict, "pop"): _dict_pop,
     (dict, "setdefault"): _dict_setdefault,
     (dict, "update"): _dict_update,
-    (dict, "keys"): _view(operator.itemgetter(0)),
-    (dict, "values"): _view(operator.itemgetter(1)),
-    (dict, "items"): _view(lambda pair: pair),
+    (dict, "keys"): lambda _m, value, _a, _k: value.keys(),  # type: ignore[attr-defined]
+    (dict, "values"): lambda _m, value, _a, _k: value.values(),  # type: ignore[attr-defined]
+    (dict, "items"): lambda _m, value, _a, _k: value.items(),  # type: ignore[attr-defined]
     (dict, "copy"): lambda _m, value, _a, _k: dict(value),  # type: ignore[call-overload]
     (dict, "clear"): lambda _m, value, _a, _k: value.clear(),  # type: ignore[attr-defined]
     (dict, "fromkeys"): _dict_from_keys,
@@ -531,8 +514,7 @@ def _collect_items(machine: PythonMachine, cls: type, source: object) -> object:
     items = machine.items(source)
     if isinstance(items, NotKnown):
         return items
-    if isinstance(source, (list, tuple, set, frozenset, dict)):
-        items += [item for item in source if isinstance(item, PossibleItems)]
+    items += special.marks_in(source)
     return make_set(machine, cls, items) if cls in {set, frozenset} else attempt_operation(cls.__name__, cls, items)
 
 
@@ -589,6 +571,8 @@ def fill_dict(machine: PythonMachine, made: dict[object, object], source: object
         if isinstance(both, NotKnown) or len(both) != 2 or isinstance(both[0], (list, dict, set)):
             return False
         made[special.hashed_key(machine, made, both[0])] = both[1]
+    if special.marks_in(source):
+        note_added(made)
     return True
 
 

@@ -31,6 +31,7 @@ from abiscan.python.suggestions import closest_name
 from abiscan.python.targets import bound_in_body, yields
 from abiscan.python.values import (
     MORE_ITEMS,
+    VIEWS,
     Bound,
     Class,
     FunctionNode,
@@ -177,7 +178,7 @@ class Calls(ClassMaking):
         seen: set[int] = set()
         while waiting:
             value = waiting.pop(0)
-            if isinstance(value, (list, tuple, dict)):
+            if isinstance(value, (list, tuple, dict, *VIEWS)):
                 if id(value) not in seen:
                     seen.add(id(value))
                     waiting[:0] = list(value.values() if isinstance(value, dict) else value)[:20]

@@ -11,7 +11,7 @@ that occurs twice counts twice, as ``hash``, ``==`` and ``repr`` go through it t
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, ItemsView, Iterable, Iterator, KeysView, Sequence, ValuesView
 from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any, Final
@@ -91,7 +91,7 @@ def _leaves(values: Iterable[object]) -> Iterable[object]:
         value = waiting.pop()
         if isinstance(value, dict):
             waiting += [*value, *value.values()]
-        elif isinstance(value, (list, tuple, set, frozenset)):
+        elif isinstance(value, (list, tuple, set, frozenset, KeysView, ValuesView, ItemsView)):
             waiting += value
         else:
             yield value

@@ -11,6 +11,7 @@ from typing import Any, Final, TypeAlias
 from abiscan.python.cost import LONGEST, count_parts, may_grow, size_of_filled, total_length
 from abiscan.python.unknown_python import UnknownVersion, decide_comparison
 from abiscan.python.values import (
+    VIEWS,
     Bound,
     Class,
     MoreItems,
@@ -24,6 +25,7 @@ from abiscan.python.values import (
     Why,
     is_concrete,
     key_of,
+    keys_behind,
     known_length,
     may_lack_items,
 )
@@ -145,7 +147,7 @@ def _unknown_binary(op: ast.operator, name: str, left: object, right: object) ->
     return made if isinstance(made, TextWithHoles) else unknown_result(name, left, right)
 
 
-_EXACT = (str, bytes, int, float, bool, type(None))
+_EXACT = (str, bytes, int, float, bool, type(None), *VIEWS)
 """The types whose values are here what they are in the package, down to the errors about types; so are those of models
 with ``is_exact``.
 """
@@ -192,10 +194,12 @@ def compare_values(op: ast.cmpop, left: object, right: object) -> object:
     return unknown_result(name, left, right) if decided is None else decided
 
 
-_UNIQUE = (PythonFunction, PythonModule, Class, type, *_EXACT)
+_UNIQUE = (PythonFunction, PythonModule, Class, type, VIEWS[1], str, bytes, int, float, bool, type(None))
+_SETS = (VIEWS[0], VIEWS[2])
+"""The views that compare as sets do."""
 
 
-_KINDS = (str, bytes, (int, float, complex), type(None), list, tuple, dict, (set, frozenset), Bound)
+_KINDS = (str, bytes, (int, float, complex), type(None), list, tuple, dict, (set, frozenset, *_SETS), Bound)
 
 
 def is_unique(value: object) -> bool:
@@ -374,7 +378,8 @@ def truth_of(value: object) -> bool | None:
     """Return ``bool(value)`` of what no class of the package says it of, None if that is not known."""
     if isinstance(value, NotKnown):
         return value.truth
-    if isinstance(value, (list, tuple, dict, set, frozenset)):
+    value = keys_behind(value)
+    if isinstance(value, (list, tuple, dict, set, frozenset, VIEWS[0])):
         # In a list, only ``MoreItems`` stands for items of which there may be none; in a dict or set, any unknown does.
         kind = MoreItems if isinstance(value, (list, tuple)) else NotKnown
         may_be_empty = may_lack_items(value) or all(isinstance(item, kind) for item in value)

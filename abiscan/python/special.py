@@ -8,8 +8,9 @@ left one's; what returns ``NotImplemented`` passes the question on. Operators, b
 from __future__ import annotations
 
 import ast
-from collections.abc import Collection, Iterable, Iterator, Sequence
-from typing import Final
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from itertools import chain
+from typing import Any, Final
 
 from abiscan.python import operations
 from abiscan.python.cost import count_parts, may_format_grow
@@ -22,6 +23,7 @@ from abiscan.python.values import (
     EVERYDAY,
     MORE_ITEMS,
     REMAINING,
+    VIEWS,
     Bound,
     Class,
     Deferred,
@@ -39,6 +41,7 @@ from abiscan.python.values import (
     as_key,
     class_of,
     is_concrete,
+    keys_behind,
     known_length,
     may_lack_items,
     more_items,
@@ -161,7 +164,7 @@ def size_of(machine: PythonMachine, value: object) -> object:
             raise thrown(ValueError, "__len__() should return >= 0")
         return length_of
     value = plain_value(value)
-    if isinstance(value, (str, bytes, list, tuple, dict, set, frozenset, range)):
+    if isinstance(value, _CONTAINERS):
         count = operations.attempt_operation("len()", known_length, value)
         return NotKnown(f"len({describe_value(value)})") if count is None else count
     if isinstance(value, NotKnown):
@@ -216,7 +219,7 @@ def iterate_over(machine: PythonMachine, value: object) -> Iterator[object] | No
     return NotKnown(f"list({describe_value(value)})")
 
 
-_CONTAINERS: Final = (list, dict, tuple, str, bytes, set, frozenset, range)
+_CONTAINERS: Final = (list, dict, tuple, str, bytes, set, frozenset, range, *VIEWS)
 
 
 def _of_container(machine: PythonMachine, value: object) -> Iterator[object] | NotKnown:
@@ -229,6 +232,8 @@ def _of_container(machine: PythonMachine, value: object) -> Iterator[object] | N
         return iter([MoreItems(REMAINING.name)])
     if isinstance(value, dict):
         return _settle_items(machine, _of_keys(value))
+    if isinstance(value, VIEWS):
+        return _settle_items(machine, _of_view(value))
     if isinstance(value, tuple):
         return _settle_items(machine, (item for item in list(value) if type(item) is not PossibleItems))
     if isinstance(value, (set, frozenset)):
@@ -267,7 +272,24 @@ def _as_it_grows(machine: PythonMachine, values: list[object]) -> Iterator[objec
             yield item
 
 
-def _of_keys(values: dict[object, object]) -> Iterator[object]:
+def marks_in(value: object) -> list[object]:
+    """Return the marks of what may have been added to a container."""
+    inside = keys_behind(value)
+    return [item for item in inside if isinstance(item, PossibleItems)] if isinstance(inside, _MARKED) else []
+
+
+_MARKED: Final = (list, tuple, set, frozenset, dict, VIEWS[0])
+
+
+def _of_view(view: Any) -> Iterator[object]:
+    mapping = view.mapping
+    keys = _of_keys(mapping)
+    if isinstance(view, VIEWS[0]):
+        return keys
+    return (mapping[key] for key in keys) if isinstance(view, VIEWS[1]) else ((key, mapping[key]) for key in keys)
+
+
+def _of_keys(values: Mapping[object, object]) -> Iterator[object]:
     # The marks of what may have been changed are no change which Python would see.
     keys, count = list(values), len(values)
     for key in keys:
@@ -334,7 +356,7 @@ def _first_items(source: Iterator[object]) -> Iterator[object]:
 
 def items_of(machine: PythonMachine, value: object) -> list[object] | NotKnown:
     """Return all that iterating over a value gives."""
-    if isinstance(value, (list, tuple, dict, str, bytes, set, frozenset)) and len(value) > MOST_ITEMS:
+    if isinstance(value, _CONTAINERS) and not isinstance(value, range) and len(value) > MOST_ITEMS:
         return NotKnown(f"list({describe_value(value)})")
     source = iterate_over(machine, value)
     if isinstance(source, NotKnown):
@@ -356,7 +378,7 @@ def next_item(machine: PythonMachine, value: object) -> object:
         return machine.call(method, [], {})
     if isinstance(value, NotKnown):
         return value.part("[0]")
-    if isinstance(value, (tuple, dict, str, bytes, set, frozenset, range, int, type(None))) or is_own(value):
+    if isinstance(value, (tuple, dict, str, bytes, set, frozenset, range, int, type(None), *VIEWS)) or is_own(value):
         raise thrown(TypeError, f"'{type_name(value)}' object is not an iterator")
     if isinstance(value, list):  # what the models give for an iterator
         if not value:
@@ -591,11 +613,13 @@ def contains_item(machine: PythonMachine, container: object, item: object) -> ob
         if plain_value(container) is not container:
             return contains_item(machine, plain_value(container), item)
         return _is_among_own(machine, container, item)
-    if isinstance(container, Lazy):
-        return _is_among(machine, iterate_over(machine, container), item)
+    if isinstance(container, (Lazy, *VIEWS[1:])):
+        source = iterate_over(machine, container)
+        marks = marks_in(container)
+        return _is_among(machine, source if isinstance(source, NotKnown) else chain(marks, source), item)
     if isinstance(container, (list, tuple)) and not (is_concrete(container) and is_concrete(item)):
         return _is_among(machine, iter(list(container)), item)
-    if isinstance(container, (dict, set, frozenset)):
+    if isinstance(container, (dict, set, frozenset, VIEWS[0])):
         key = find_key(machine, container, item)
         return key if isinstance(key, NotKnown) and key is not ABSENT else key is not ABSENT
     if isinstance(container, Modelled):
@@ -773,7 +797,7 @@ def get_item(machine: PythonMachine, value: object, index: object) -> object:
         return _of_dict(machine, value, index)
     if is_own(index):
         index = as_index(machine, index)
-    if value is None or isinstance(value, (int, float, PythonFunction, Instance)):
+    if value is None or isinstance(value, (int, float, PythonFunction, Instance, *VIEWS)):
         raise thrown(TypeError, f"'{type_name(value)}' object is not subscriptable")
     return machine.settle(operations.take_item(value, index))
 
@@ -928,6 +952,10 @@ def repr_of(machine: PythonMachine, value: object, depth: int = 0) -> object:
         return f"{value.name()}({inside})"
     if is_concrete(value) and not isinstance(value, type):
         return operations.attempt_operation("repr()", repr, value)
+    if isinstance(value, VIEWS):
+        listed = repr_of(machine, items_of(machine, value), depth)
+        is_known = isinstance(listed, str) and not marks_in(value)
+        return operations.bound_size("repr()", f"{type_name(value)}({listed})") if is_known else NotKnown("repr()")
     if isinstance(value, (list, tuple, set, frozenset, dict)):
         parts = [repr_of(machine, part, depth + 1) for part in _parts_of(value)]
         unknown = next((part for part in parts if isinstance(part, NotKnown)), None)
@@ -978,7 +1006,7 @@ def text(machine: PythonMachine, value: object) -> object:
                 if isinstance(plain_value(value), str)
                 else repr_of(machine, value)
             )
-    if isinstance(value, (list, tuple, set, frozenset, dict)) and not is_concrete(value):
+    if isinstance(value, (list, tuple, set, frozenset, dict, *VIEWS)) and not is_concrete(value):
         return repr_of(machine, value)
     return operations.text_of(value)
 

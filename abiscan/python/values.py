@@ -592,7 +592,10 @@ ABSENT: Final = NotKnown("an attribute that is not there")
 SCALARS = (str, int, float, bool, bytes, type(None), complex, PurePath, range, slice)
 _KNOWN: Final = (*SCALARS, type)
 EVERYDAY: Final = frozenset({str, int, bool, float, type(None)})
-_CONTAINERS: Final = (list, tuple, dict, set, frozenset)
+_DICT: Final[dict[object, object]] = {}
+VIEWS: Final = (type(_DICT.keys()), type(_DICT.values()), type(_DICT.items()))
+"""What ``keys``, ``values`` and ``items`` give: Python's own views of the dict that stands for that of the package."""
+_CONTAINERS: Final = (list, tuple, dict, set, frozenset, *VIEWS)
 
 
 def class_of(value: object) -> Class | None:
@@ -678,7 +681,8 @@ def known_length(value: Sized) -> int | None:
     """
     if isinstance(value, (list, tuple)):
         return len(value) if MORE_ITEMS.isdisjoint(map(type, value)) else None
-    if isinstance(value, (dict, set, frozenset)) and not EVERYDAY.issuperset(map(type, value)):
+    value = keys_behind(value)
+    if isinstance(value, _HASHED) and not EVERYDAY.issuperset(map(type, value)):
         # Two that are not known may be equal.
         return None if any(map(is_open, value)) else len(value)
     return len(value)
@@ -688,7 +692,16 @@ def may_lack_items(value: object) -> bool:
     """Whether code that may not have run removes items of a container, or moves those of a list."""
     if isinstance(value, (list, tuple)):
         return bool(value) and type(value[0]) is RemainingItems
-    return isinstance(value, (dict, set, frozenset)) and REMAINING in value
+    value = keys_behind(value)
+    return isinstance(value, _HASHED) and REMAINING in value
+
+
+def keys_behind(value: Any) -> Any:
+    """Return the keys of the dict that a view shows; anything else as it is."""
+    return value.mapping.keys() if isinstance(value, VIEWS) else value
+
+
+_HASHED: Final = (dict, set, frozenset, VIEWS[0])
 
 
 def note_added(value: list[object] | dict[object, object] | set[object]) -> None:

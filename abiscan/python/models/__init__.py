@@ -14,6 +14,7 @@ from abiscan.python.models import (
     importlib_,
     os_,
     plain,
+    pure,
     texts,
     torch_,
     torch_library,
@@ -22,18 +23,20 @@ from abiscan.python.models.recipes import with_recipes
 
 MODELS: Mapping[str, Callable[[PythonMachine], object]] = with_recipes(
     acting.with_acting(
-        {
-            **os_.MODELS,
-            **importlib_.MODELS,
-            **plain.MODELS,
-            **builtin.MODELS,
-            **config.MODELS,
-            **enum_.MODELS,
-            **dataclasses_.MODELS,
-            **texts.MODELS,
-            **torch_.MODELS,
-            **torch_library.MODELS,
-        }
+        pure.with_pure(
+            {
+                **os_.MODELS,
+                **importlib_.MODELS,
+                **plain.MODELS,
+                **builtin.MODELS,
+                **config.MODELS,
+                **enum_.MODELS,
+                **dataclasses_.MODELS,
+                **texts.MODELS,
+                **torch_.MODELS,
+                **torch_library.MODELS,
+            }
+        )
     )
 )
 """Modules by full name, and what makes them."""

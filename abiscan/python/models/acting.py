@@ -14,7 +14,7 @@ from abiscan.python.filesystem import as_text
 from abiscan.python.machine import ProcessEnded, PythonMachine
 from abiscan.python.model import PROCESS_ENDS, LoadedBy, Raised
 from abiscan.python.modelled import Modelled, Native
-from abiscan.python.models.namespace import Args, Kwargs, Model, Namespace, take_argument
+from abiscan.python.models.namespace import Args, Kwargs, Model, Namespace, extend, take_argument
 from abiscan.python.operations import describe_value
 from abiscan.python.values import Instance, NotKnown, Thrown, thrown
 
@@ -350,14 +350,5 @@ def with_acting(
         module, _, name = full.rpartition(".")
         functions.setdefault(module, {})[name] = Native(full, model)
     functions["posix"] = functions["os"]
-    made = {name: partial(_extended, name, models.get(name), names) for name, names in functions.items()}
+    made = {name: partial(extend, Namespace(name, names), models.get(name)) for name, names in functions.items()}
     return {**models, **made, "signal": _make_signal}
-
-
-def _extended(
-    name: str, known: Callable[[PythonMachine], object] | None, functions: Mapping[str, object], machine: PythonMachine
-) -> object:
-    made = known(machine) if known is not None else None
-    if not isinstance(made, Namespace):
-        return Namespace(name, functions)
-    return Namespace(name, {**functions, **made.names}, made.absent, made.of_target)

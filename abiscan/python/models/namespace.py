@@ -64,6 +64,15 @@ class Namespace(Modelled, Struct, frozen=True, eq=False):
         return self.name
 
 
+def extend(added: Namespace, known: Callable[[PythonMachine], object] | None, machine: PythonMachine) -> Namespace:
+    """Return the module that ``known`` makes, if it makes one, with further names; its own go first."""
+    made = known(machine) if known is not None else None
+    if not isinstance(made, Namespace):
+        return added
+    of_target = {name: make for name, make in added.of_target.items() if name not in made.names}
+    return Namespace(added.name, {**added.names, **made.names}, made.absent, {**of_target, **made.of_target})
+
+
 def native_functions(prefix: str, /, **functions: Model) -> dict[str, object]:
     """Return functions by name."""
     return {name.rstrip("_"): Native(f"{prefix}.{name.rstrip('_')}", function) for name, function in functions.items()}

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import base64
-import binascii
 import codecs
 import json
 import re
@@ -243,19 +241,6 @@ _LARGEST_TEXT: Final = 2_000_000
 _CODECS: Final = frozenset({"ascii", "base64", "hex", "latin-1", "latin1", "rot13", "rot_13", "utf-8", "utf8"})
 """The encodings whose texts are not much longer than what they are decoded from."""
 _DECODERS: Final[dict[str, dict[str, Callable[..., object]]]] = {
-    "base64": {
-        name: getattr(base64, name)
-        for name in (
-            "b64decode",
-            "standard_b64decode",
-            "urlsafe_b64decode",
-            "b32decode",
-            "b16decode",
-            "b85decode",
-            "b64encode",
-        )
-    },
-    "binascii": {"a2b_base64": binascii.a2b_base64, "unhexlify": binascii.unhexlify, "a2b_hex": binascii.a2b_hex},
     "codecs": {"decode": _by_codec(codecs.decode), "encode": _by_codec(codecs.encode)},
     "zlib": {"decompress": _inflate},
 }
