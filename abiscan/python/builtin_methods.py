@@ -34,6 +34,7 @@ from abiscan.python.values import (
     PythonError,
     RemainingItems,
     as_key,
+    as_scalar,
     is_concrete,
     known_length,
     more_items,
@@ -95,7 +96,8 @@ class HostMethod(Modelled):
         if method is not None:
             return method(machine, self.value, args, kwargs)
         if self.name == "join" and isinstance(self.value, (str, bytes)) and len(args) == 1:
-            args = [machine.items(args[0])]
+            items = machine.items(args[0])
+            args = [list(map(as_scalar, items)) if isinstance(items, list) else items]
         return self._call_real(machine, args, kwargs)
 
     def _call_real(self, machine: PythonMachine, args: list[object], kwargs: dict[str, object]) -> object:
@@ -506,7 +508,7 @@ _WITH_STEP: Final = 3
 def _as_whole_number(machine: PythonMachine, value: object) -> object:
     """Return a value as a whole number, where its class says how."""
     made = special.convert_by(machine, value, ("__index__",)) if special.is_own(value) else ABSENT
-    return value if made is ABSENT else made
+    return as_scalar(value) if made is ABSENT else made
 
 
 def _collect_items(machine: PythonMachine, cls: type, source: object) -> object:

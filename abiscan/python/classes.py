@@ -14,7 +14,7 @@ from abiscan.python import attributes, special
 from abiscan.python.builtin_methods import construct_built_in
 from abiscan.python.late_bodies import docstring_of
 from abiscan.python.models import enum_
-from abiscan.python.models.dataclasses_ import DataField, FieldsInitialiser
+from abiscan.python.models.dataclasses_ import DataField
 from abiscan.python.refusals import missing_arguments, too_many_arguments
 from abiscan.python.statements import Statements, with_parameters
 from abiscan.python.values import (
@@ -171,7 +171,7 @@ class ClassMaking(Statements):
                 inner.owner = made
             if isinstance(value, Instance) and (hook := value.cls.find("__set_name__")) is not None:
                 self._set_name(self.bound(hook, value, value.cls), value, made, name)
-        self._finish_enumeration(made)
+        enum_.finish_enumeration(self, made)
         self._tell_base(made, kwargs)
         return made
 
@@ -188,17 +188,6 @@ class ClassMaking(Statements):
             raise Thrown(
                 PythonError(RuntimeError, (text,), cause=error.failure, at=self.place(), loads=loads)
             ) from None
-
-    def _finish_enumeration(self, made: Class) -> None:
-        for member in enum_.finish_enumeration(self, made):
-            initialise = made.find("__init__")
-            passed = member.value if isinstance(member.value, tuple) else (member.value,)
-            if isinstance(initialise, (FieldsInitialiser, PythonFunction)):
-                self.call(initialise, [member, *passed], {})
-            # EnumType.__new__ (Lib/enum.py) makes the value by the class that is mixed in.
-            mixed = made.dataclass()
-            if mixed is not None and mixed is not made:
-                member.value = self.instantiate(mixed, list(passed), {})
 
     def _tell_base(self, made: Class, kwargs: dict[str, object]) -> None:
         """Execute ``__init_subclass__`` of the nearest ancestor that has one."""
@@ -218,10 +207,9 @@ class ClassMaking(Statements):
     def instantiate(self, cls: Class, args: list[object], kwargs: dict[str, object]) -> object:
         """Execute ``type.__call__``: return an object of a class, made and initialised."""
         # Calling an enumeration looks a member up: its metaclass overrides ``__call__`` (Lib/enum.py).
-        member = enum_.by_value(cls, args)
+        member = enum_.by_value(self, cls, args, kwargs)
         if member is not None:
-            missing = cls.find("_missing_") if isinstance(member, NotKnown) and len(args) == 1 else None
-            return member if missing is None else self.call(self.bound(missing, None, cls), args, {})
+            return member
         new = cls.find("__new__", ABSENT)
         if cls.host() is type:
             made = self._made_by_metaclass(cls, new, args, kwargs)

@@ -16,7 +16,7 @@ from abiscan.python.machine import PythonMachine
 from abiscan.python.modelled import Native
 from abiscan.python.operations import attempt_operation, describe_value
 from abiscan.python.systems import LINUX
-from abiscan.python.values import NotKnown, Why, is_concrete, thrown
+from abiscan.python.values import NotKnown, Why, as_scalar, is_concrete, thrown
 
 CPUINFO: Final = "/proc/cpuinfo"
 _READ_AT_ONCE: Final = 1_000
@@ -29,6 +29,7 @@ _CHECKOUT_FILES = frozenset({".git", "_skbuild", "CMakeLists.txt", "csrc", "pypr
 
 def as_text(path: object) -> str | None:
     """Return a path as text, None if it is not known."""
+    path = as_scalar(path)
     return str(path) if isinstance(path, (str, PurePath)) else None
 
 

@@ -144,7 +144,7 @@ def _unknown_binary(op: ast.operator, name: str, left: object, right: object) ->
         made = make_text(name, operator.mod, left, right, size=lambda parts: size_of_filled(left, "%", parts))
     elif isinstance(op, ast.Add) and all(texts):
         made = make_text(name, operator.add, left, right)
-    return made if isinstance(made, TextWithHoles) else unknown_result(name, left, right)
+    return made if isinstance(made, (str, TextWithHoles)) else unknown_result(name, left, right)
 
 
 _EXACT = (str, bytes, int, float, bool, type(None), *VIEWS)
@@ -338,6 +338,8 @@ def make_text(
     if not isinstance(made, str):
         return NotKnown(name, unknown.why)
     parts = tuple(made.split(_HOLE))
+    if len(parts) == 1:
+        return made
     return TextWithHoles(name, unknown.why, truth=True if any(parts) else None, parts=parts)
 
 

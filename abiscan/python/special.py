@@ -164,6 +164,8 @@ def size_of(machine: PythonMachine, value: object) -> object:
             raise thrown(ValueError, "__len__() should return >= 0")
         return length_of
     value = plain_value(value)
+    if isinstance(value, Class) and (members := machine.members(value)) is not None:
+        return len(members)
     if isinstance(value, _CONTAINERS):
         count = operations.attempt_operation("len()", known_length, value)
         return NotKnown(f"len({describe_value(value)})") if count is None else count
@@ -417,7 +419,8 @@ def _filled_in(machine: PythonMachine, value: object) -> object:
         return tuple(text(machine, part) if is_own(part) else part for part in value)
     if isinstance(value, dict) and any(map(is_own, value.values())):
         return {key: text(machine, part) if is_own(part) else part for key, part in value.items()}
-    return text(machine, value) if is_own(value) and plain_value(value) is value else value
+    inner = plain_value(value)
+    return text(machine, value) if is_own(value) and (inner is value or isinstance(inner, str)) else value
 
 
 def in_place(machine: PythonMachine, op: ast.operator, left: object, right: object) -> object:

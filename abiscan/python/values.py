@@ -497,6 +497,15 @@ class Instance(Opaque, Struct, eq=False):
     inner: object = None
 
 
+def as_scalar(value: object) -> object:
+    """Return the text, number or path behind an object whose class derives from such a type; anything else as it is."""
+    return (
+        value.inner
+        if type(value) is Instance and isinstance(value.inner, SCALARS) and value.inner is not None
+        else value
+    )
+
+
 class HasAttributes(Protocol):
     """An object of a class of the package, of any kind."""
 

@@ -45,6 +45,7 @@ from abiscan.python.values import (
     Thrown,
     Why,
     Wrapped,
+    as_scalar,
     class_of,
     is_concrete,
     known_length,
@@ -59,6 +60,7 @@ def _model_print(machine: PythonMachine, args: Args, _kwargs: Kwargs) -> object:
 
 
 def _model_hasattr(machine: PythonMachine, args: Args, _kwargs: Kwargs) -> object:
+    args = [*args[:1], *map(as_scalar, args[1:])]
     if len(args) != 2 or not isinstance(args[1], str):
         return NotKnown("hasattr()")
     try:
@@ -88,6 +90,7 @@ def _model_hasattr(machine: PythonMachine, args: Args, _kwargs: Kwargs) -> objec
 
 
 def _model_getattr(machine: PythonMachine, args: Args, _kwargs: Kwargs) -> object:
+    args = [*args[:1], *map(as_scalar, args[1:2]), *args[2:]]
     if len(args) < 2 or not isinstance(args[1], str):
         return NotKnown("getattr()")
     if isinstance(args[0], NotKnown):
@@ -104,6 +107,7 @@ def _model_getattr(machine: PythonMachine, args: Args, _kwargs: Kwargs) -> objec
 
 
 def _model_setattr(machine: PythonMachine, args: Args, _kwargs: Kwargs) -> object:
+    args = [*args[:1], *map(as_scalar, args[1:2]), *args[2:]]
     if len(args) == 3 and isinstance(args[1], str):
         attributes.set_attribute(machine, args[0], args[1], args[2])
     elif args and isinstance(args[0], PythonModule):

@@ -9,7 +9,6 @@ from msgspec import Struct
 
 from abiscan.python.machine import PythonMachine
 from abiscan.python.modelled import Modelled, Native
-from abiscan.python.models.enum_ import Member
 from abiscan.python.models.namespace import Args, Kwargs, Namespace
 from abiscan.python.values import ABSENT, Class, Instance, NotKnown, PythonError, thrown
 
@@ -40,7 +39,7 @@ class FieldsInitialiser(Modelled, Struct, frozen=True, eq=False):
 
     def call(self, machine: PythonMachine, args: Args, kwargs: Kwargs) -> object:
         """Set the fields of an object of the class, or of one that derives from it."""
-        if args and isinstance(args[0], (Instance, Member, PythonError)):
+        if args and isinstance(args[0], (Instance, PythonError)):
             machine.fill_in(self.owner, args[0], args[1:], kwargs)
         return None
 

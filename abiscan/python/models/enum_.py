@@ -1,103 +1,109 @@
-"""``enum``: what the names in the body of such a class become."""
+"""``enum``: what the names in the body of such a class become.
+
+Members are objects of their class. What the classes of ``enum`` define themselves is in ``recipes/enum.txt``.
+"""
 
 from __future__ import annotations
 
+import functools
+import operator
 from collections.abc import Callable
 
 from abiscan.python.machine import PythonMachine
-from abiscan.python.modelled import Modelled, Native
-from abiscan.python.models.namespace import Namespace
-from abiscan.python.values import ABSENT, Bound, Class, Instance, NotKnown, PythonFunction, Wrapped, is_concrete, thrown
+from abiscan.python.modelled import Native
+from abiscan.python.models.namespace import Args, Kwargs, Namespace
+from abiscan.python.values import (
+    Class,
+    Instance,
+    NotKnown,
+    PythonFunction,
+    Wrapped,
+    is_concrete,
+    more_items,
+    thrown,
+)
 
-_PLAIN = ("Enum", "Flag")
-_KINDS = {"IntEnum": int, "IntFlag": int, "StrEnum": str}
-
-
-class EnumBase(Modelled):
-    """``enum.Enum``, and what derives from it."""
-
-    __slots__ = ("kind", "name")
-
-    def __init__(self, name: str, kind: type | None) -> None:
-        self.name, self.kind = name, kind
-
-    def display_name(self) -> str:
-        """Return its name."""
-        return f"enum.{self.name}"
+_MEMBERS = "_member_map_"
 
 
-class Member(Modelled):
-    """A member of an enumeration.
-
-    :ivar attributes: what its ``__init__`` has set
-    """
-
-    is_unique = True
-    __slots__ = ("attributes", "cls", "name", "value")
-
-    def __init__(self, cls: Class, name: str, value: object) -> None:
-        self.cls, self.name, self.value = cls, name, value
-        self.attributes: dict[str, object] = {}
-
-    def get_attribute(self, machine: PythonMachine, name: str) -> object:
-        """Return its name and value, and what the class defines."""
-        if name in {"name", "_name_"}:
-            return self.name
-        if name in {"value", "_value_"}:
-            return self.value
-        member = self.cls.find(name, ABSENT)
-        if isinstance(member, Wrapped) and member.kind == "property":
-            return machine.call(member.function, [self], {})
-        if name in self.attributes:
-            return self.attributes[name]
-        if isinstance(member, PythonFunction):
-            return Bound(member, self)
-        return NotKnown(f"{self.display_name()}.{name}") if member is ABSENT else member
-
-    def put(self, machine: PythonMachine, name: str, value: object) -> None:
-        """Set an attribute."""
-        if name == "_value_":
-            self.value = value
-        else:
-            self.attributes[name] = value
-
-    def display_name(self) -> str:
-        """Return the class and the name."""
-        return f"{self.cls.name}.{self.name}"
+def _base_of(cls: Class) -> Class | None:
+    """Return the class of ``enum`` that a class derives from, the nearest; None if it derives from none."""
+    for ancestor in cls.ancestry():
+        if type(ancestor) is Class and ancestor.module == "enum":
+            return ancestor
+    return None
 
 
-def finish_enumeration(machine: PythonMachine, cls: Class) -> list[Member]:
-    """Make members of the names in a class that derives from ``enum.Enum``; return them, and none for other classes."""
-    base = next((item for item in cls.ancestry() if isinstance(item, EnumBase)), None)
+def finish_enumeration(machine: PythonMachine, cls: Class) -> None:
+    """Make members of the names in a class that derives from ``enum.Enum``."""
+    base = _base_of(cls)
     if base is None:
         _forget_members(cls)
-        return []
-    mixed = base.kind or cls.host()
-    made = []
-    earlier: list[object] = []
-    for name, bound_value in cls.names.items():
-        is_auto = isinstance(bound_value, NotKnown) and bound_value.name == "enum.auto()"
-        value = _generate_value(machine, cls, base, name, earlier) or bound_value if is_auto else bound_value
-        if _may_name_member(cls, name) and not isinstance(value, (PythonFunction, Wrapped, Member)):
-            # A member that is a number or a text is computed with as such; its attributes are rarely asked for.
-            member = _make_member(machine, cls, name, value) if mixed is None else _mix_in(cls, mixed, name, value)
-            cls.names[name] = member
-            made.append(member)
-            earlier.append(value)
-    return [item for item in made if isinstance(item, Member)]
+        return
+    if base is cls:
+        return
+    members: dict[str, object] = {}
+    for name, bound_value in list(cls.names.items()):
+        if not _may_name_member(cls, name) or _is_descriptor(bound_value):
+            continue
+        value = bound_value
+        if isinstance(bound_value, NotKnown) and bound_value.name == "enum.auto()":
+            value = _generate_value(machine, cls, base, name, list(map(value_of, members.values()))) or bound_value
+        member = next((earlier for earlier in members.values() if _has_value(earlier, value)), None)
+        members[name] = cls.names[name] = member or _make_member(machine, cls, name, value)
+    cls.names[_MEMBERS] = cls.names["__members__"] = members
+    cls.names["_member_names_"] = [name for name, member in members.items() if _name_of(member) == name]
+    values = {name: value_of(member) for name, member in members.items()}
+    if is_concrete(values) and not any(isinstance(value, (list, dict, set)) for value in values.values()):
+        cls.names["_value2member_map_"] = {value: members[name] for name, value in values.items()}
+    if _is_flag(base):
+        is_known = all(type(value) is int for value in values.values())
+        mask = functools.reduce(operator.or_, values.values(), 0) if is_known else None  # type: ignore[arg-type]
+        cls.names["_flag_mask_"] = NotKnown(f"{cls.name}._flag_mask_") if mask is None else mask
 
 
-def _make_member(machine: PythonMachine, cls: Class, name: str, value: object) -> Member:
-    member = Member(cls, name, value)
-    # A ``__new__`` of the package gets the value, and may set another one (EnumType.__new__ in Lib/enum.py).
-    new = cls.find("__new__")
+def _is_descriptor(value: object) -> bool:
+    """Whether ``enum`` makes no member of a value: _is_descriptor in Lib/enum.py."""
+    return isinstance(value, (PythonFunction, Wrapped)) or (
+        isinstance(value, Instance) and value.cls.has_either("__get__", "__set__")
+    )
+
+
+def _make_member(machine: PythonMachine, cls: Class, name: str, value: object) -> object:
+    # EnumType.__new__ (Lib/enum.py): a tuple is the arguments. The value that a ``__new__`` of the package does not set
+    # is made by the type that is mixed in.
+    passed = list(value) if isinstance(value, tuple) else [value]
+    new, host = cls.find("__new__"), cls.host()
     if new is not None:
-        passed = value if isinstance(value, tuple) else (value,)
         made = machine.call(getattr(new, "function", new), [cls, *passed], {})
-        if isinstance(made, Instance):
-            for attribute, set_value in made.attributes.items():
-                member.put(machine, attribute, set_value)
-    return member
+    else:
+        made = Instance(cls) if host is None else machine.create(cls, passed, {})
+    if not isinstance(made, Instance):
+        return NotKnown(f"{cls.name}.{name}")
+    if "_value_" not in made.attributes:
+        mixed = cls.dataclass()
+        if mixed is not None and mixed is not cls:
+            value = machine.call(mixed, passed, {})
+        made.attributes["_value_"] = value if host is None else made.inner
+    made.attributes["_name_"] = name
+    initialise = cls.find("__init__")
+    if initialise is not None:
+        machine.call(machine.bound(initialise, made, cls), passed, {})
+    return made
+
+
+def value_of(member: object) -> object:
+    """Return the value of a member."""
+    return member.attributes["_value_"] if isinstance(member, Instance) else member
+
+
+def _name_of(member: object) -> object:
+    return member.attributes["_name_"] if isinstance(member, Instance) else None
+
+
+def _has_value(member: object, value: object) -> bool:
+    known = value_of(member)
+    return is_concrete(known) and is_concrete(value) and known == value
 
 
 def _may_name_member(cls: Class, name: str) -> bool:
@@ -115,94 +121,130 @@ def _forget_members(cls: Class) -> None:
                 cls.names[name] = NotKnown(f"{cls.name}.{name}", foreign.why)
 
 
-def _generate_value(machine: PythonMachine, cls: Class, base: EnumBase, name: str, earlier: list[object]) -> object:
+def _generate_value(machine: PythonMachine, cls: Class, base: Class, name: str, earlier: list[object]) -> object:
     """Return what ``enum.auto()`` gives, None if that is not known."""
     generate = cls.find("_generate_next_value_")
     if generate is not None:
         return machine.call(machine.bound(generate, None, cls), [name, 1, len(earlier), list(earlier)], {})
-    if base.kind is str:
+    if base.name == "StrEnum":
         return name.lower()
     # Releases of Python differ in what they make of earlier values that are no positive numbers.
     if not all(type(value) is int and value > 0 for value in earlier):
         return None
     largest = max((value for value in earlier if isinstance(value, int)), default=0)
-    return 1 << largest.bit_length() if base.name in {"Flag", "IntFlag"} else largest + 1
+    return 1 << largest.bit_length() if _is_flag(base) else largest + 1
+
+
+def _is_flag(base: Class) -> bool:
+    return base.name in {"Flag", "IntFlag"}
 
 
 def enumeration_members(cls: Class) -> list[object] | None:
-    """Return the members of an enumeration, None if the class is none."""
-    if not any(isinstance(ancestor, EnumBase) for ancestor in cls.ancestry()):
+    """Return the members of an enumeration, None if the class is none, or they are not known."""
+    members = cls.names.get(_MEMBERS) if _base_of(cls) is not None else None
+    if not isinstance(members, dict) or any(isinstance(member, NotKnown) for member in members.values()):
         return None
-    # A name whose value is not known may be a member, too.
-    kinds = (Member, _IntMember, _StrMember)
-    known_members: list[object] = [value for value in cls.names.values() if isinstance(value, kinds)]
-    return known_members if all(not isinstance(value, NotKnown) for value in cls.names.values()) else None
+    return [member for name, member in members.items() if _name_of(member) == name]
 
 
-def by_value(cls: Class, args: list[object]) -> object:
-    """Return the member that calling an enumeration gives, unknown if that is not known; None if the class is none."""
-    candidates = enumeration_members(cls)
-    if not any(isinstance(member, EnumBase) for member in cls.ancestry()):
+def by_value(machine: PythonMachine, cls: Class, args: list[object], kwargs: dict[str, object]) -> object:
+    """Return the member that calling an enumeration gives, unknown if that is not known; None if the class is none.
+
+    :raises Thrown: it has no such member
+    """
+    base = _base_of(cls)
+    if base is None:
         return None
-    if candidates is None or len(args) != 1 or isinstance(args[0], NotKnown):
-        return NotKnown(f"{cls.name}()")
-    for member in candidates:
-        if member is args[0] or getattr(member, "value", member) == args[0]:
-            return member
-    # Flags have members that are combined of others.
-    if cls.find("_missing_") is not None or _is_flag(cls) or not is_concrete([args[0], *map(_value_of, candidates)]):
-        return NotKnown(f"{cls.name}({args[0]!r})")
-    raise thrown(ValueError, f"{args[0]!r} is not a valid {cls.qualified or cls.name}")
-
-
-def _is_flag(cls: Class) -> bool:
-    return any(isinstance(base, EnumBase) and base.name.endswith("Flag") for base in cls.ancestry())
-
-
-def _value_of(member: object) -> object:
-    return getattr(member, "value", member)
-
-
-class _IntMember(int):
-    is_plain = True
-    name: str
-    value: object
-
-
-def int_member(name: str, value: int) -> int:
-    """Return a member of an enumeration of numbers."""
-    made = _IntMember(value)
-    made.name, made.value = name, value
+    unknown = NotKnown(f"{cls.name}()")
+    members = enumeration_members(cls)
+    if not members and len(args) > 1:
+        return _make_by_call(machine, cls, args, kwargs) or unknown
+    if len(args) != 1 or kwargs:
+        return unknown
+    value = args[0]
+    if members is not None and not isinstance(value, NotKnown):
+        for member in members:
+            if member is value or _has_value(member, value):
+                return member
+    made = _look_further(machine, cls, base, value, members)
+    if made is None:
+        raise thrown(ValueError, f"{value!r} is not a valid {cls.qualified or cls.name}")
     return made
 
 
-class _StrMember(str):
-    is_plain = True
-    name: str
-    value: object
+def _look_further(
+    machine: PythonMachine, cls: Class, base: Class, value: object, members: list[object] | None
+) -> object:
+    """Return what an enumeration gives for a value that no member has; None if nothing."""
+    unknown = NotKnown(f"{cls.name}({value!r})" if is_concrete(value) else f"{cls.name}()")
+    missing = cls.find("_missing_")
+    if missing is not None:
+        return machine.call(machine.bound(missing, None, cls), [value], {})
+    if members is None or not is_concrete([value, *map(value_of, members)]):
+        return unknown
+    mask = cls.names.get("_flag_mask_")
+    if isinstance(mask, int) and type(value) is int:
+        is_made_of_members = value & ~mask == 0
+        return _combine(machine, cls, value, members) if is_made_of_members else unknown
+    return unknown if _is_flag(base) else None
 
-    __slots__ = ("name", "value")
+
+def _combine(machine: PythonMachine, cls: Class, value: int, members: list[object]) -> object:
+    """Return the member that is made of others; there is one for each value."""
+    made_before = cls.names["_value2member_map_"]
+    assert isinstance(made_before, dict)
+    if value not in made_before:
+        inside = [member for member in members if (part := value_of(member)) and part & value == part]  # type: ignore[operator]
+        # Before Python 3.11, it has no name.
+        python = machine.world.python
+        is_named = isinstance(python, tuple) and python >= (3, 11)
+        name = "|".join(map(str, map(_name_of, inside))) if is_named else NotKnown("its name")
+        made = machine.create(cls, [value], {}) if cls.host() is not None else Instance(cls)
+        if isinstance(made, Instance):
+            made.attributes.update({"_value_": value, "_name_": name if inside else None})
+        made_before[value] = made
+    return made_before[value]
 
 
-def _mix_in(cls: Class, kind: type, name: str, value: object) -> object:
-    made: _IntMember | _StrMember
-    # What a method of the package sets on a member is not remembered for these.
-    if cls.find("__init__") is not None or cls.find("__new__") is not None:
-        return NotKnown(name)
-    if kind is int and type(value) is int:
-        made = _IntMember(value)
-    elif kind is str and type(value) is str:
-        made = _StrMember(value)
+def _make_by_call(machine: PythonMachine, cls: Class, args: Args, kwargs: Kwargs) -> object:
+    """Return the enumeration that ``Enum("E", "A B")`` makes; None if its members are not known."""
+    name, members = args[0], args[1]
+    start = kwargs.get("start", 1)
+    if isinstance(members, str):
+        listed: list[object] = [*members.replace(",", " ").split()]
+    elif isinstance(members, dict):
+        listed = list(members.items())
     else:
-        return NotKnown(name)
-    made.name, made.value = name, value
-    return made
+        listed = more_items(machine.items(members))
+    flags = _is_flag(_base_of(cls) or cls)
+    values: dict[object, object] = {}
+    for number, item in enumerate(listed):
+        is_pair = isinstance(item, (tuple, list)) and len(item) == 2
+        if is_pair:
+            values[item[0]] = item[1]  # type: ignore[index]
+        elif isinstance(item, str) and isinstance(start, int) and cls.find("_generate_next_value_") is None:
+            of_text = item.lower() if cls.name == "StrEnum" else start + number
+            values[item] = 1 << number if flags else of_text
+        else:
+            return None
+    known = isinstance(name, str) and all(isinstance(key, str) for key in values)
+    return machine.derive_class([name, (cls,), values], {}) if known else None
+
+
+def _model_unique(_machine: PythonMachine, args: Args, _kwargs: Kwargs) -> object:
+    cls = args[0] if args else None
+    members = cls.names.get(_MEMBERS) if isinstance(cls, Class) else None
+    if isinstance(cls, Class) and isinstance(members, dict):
+        aliases = [(name, _name_of(member)) for name, member in members.items() if _name_of(member) not in {None, name}]
+        if aliases:
+            text = ", ".join(f"{alias} -> {name}" for alias, name in aliases)
+            raise thrown(ValueError, f"duplicate values found in <enum {cls.name!r}>: {text}")
+    return cls
 
 
 def _make_enum(_machine: PythonMachine) -> object:
-    bases = {name: EnumBase(name, _KINDS.get(name)) for name in (*_PLAIN, *_KINDS)}
-    same = Native("enum.unique", lambda _m, args, _k: args[0] if args else None)
-    return Namespace("enum", {**bases, "unique": same, "verify": NotKnown("enum.verify")})
+    unique = Native("enum.unique", _model_unique)
+    return Namespace("enum", {"unique": unique, "verify": NotKnown("enum.verify")})
 
 
 MODELS: dict[str, Callable[[PythonMachine], object]] = {"enum": _make_enum}

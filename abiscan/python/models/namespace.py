@@ -9,7 +9,7 @@ from msgspec import Struct, field
 from abiscan.python.machine import PythonMachine
 from abiscan.python.model import Answer, World
 from abiscan.python.modelled import Modelled, Native
-from abiscan.python.values import NotKnown, thrown
+from abiscan.python.values import NotKnown, as_scalar, thrown
 
 Args = list[object]
 Kwargs = dict[str, object]
@@ -97,7 +97,7 @@ def take_argument(
     args: list[object], kwargs: dict[str, object], index: int, name: str, default: object = None
 ) -> object:
     """Return an argument, by its position or its name."""
-    return args[index] if len(args) > index else kwargs.get(name, default)
+    return as_scalar(args[index] if len(args) > index else kwargs.get(name, default))
 
 
 def make_namespace(name: str, /, **values: object) -> Callable[[PythonMachine], object]:

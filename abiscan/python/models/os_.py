@@ -14,7 +14,7 @@ from abiscan.python.machine import PythonMachine
 from abiscan.python.modelled import Modelled, Native
 from abiscan.python.models.namespace import Args, Kwargs, Model, Namespace, native_functions, take_argument
 from abiscan.python.operations import attempt_operation, describe_value
-from abiscan.python.values import NotKnown, Why, is_concrete, thrown
+from abiscan.python.values import NotKnown, Why, as_scalar, is_concrete, thrown
 
 _USUAL = frozenset(
     {
@@ -92,6 +92,7 @@ class Environment(Modelled):
         return made
 
     def _known_variable(self, name: object) -> bool | None:
+        name = as_scalar(name)
         if isinstance(name, str) and name in self.values:
             return True
         return None if self.is_open or not isinstance(name, str) or name in self.usual else False
@@ -104,6 +105,7 @@ class Environment(Modelled):
         return self.values[str(name)] if is_set else default
 
     def _model_item(self, machine: PythonMachine, args: Args, kwargs: Kwargs) -> object:
+        args = list(map(as_scalar, args))
         if args and self._known_variable(args[0]) is False:
             raise thrown(KeyError, args[0])
         return self._model_get(machine, args, kwargs)

@@ -16,7 +16,7 @@ from abiscan.python.machine import PythonMachine
 from abiscan.python.modelled import Native
 from abiscan.python.models.namespace import Args, Kwargs, Model, Namespace, extend
 from abiscan.python.operations import FAITHFUL, bound_size
-from abiscan.python.values import NotKnown, PythonError, Thrown, is_concrete
+from abiscan.python.values import NotKnown, PythonError, Thrown, as_scalar, is_concrete
 
 _FUNCTIONS: Final = {
     "base64": "b16decode b32decode b64decode b64encode b85decode standard_b64decode urlsafe_b64decode",
@@ -81,6 +81,7 @@ def _make_function(module: str, name: str, _machine: PythonMachine) -> Native:
 
 def _computing(module: str, name: str) -> Model:
     def call(machine: PythonMachine, args: Args, kwargs: Kwargs) -> object:
+        args = list(map(as_scalar, args))
         size = total_length([args, kwargs]) if is_concrete(args) and is_concrete(kwargs) else None
         if size is None or size > (_LARGEST_ENCODED if module in _DECODERS else _LARGEST):
             return machine.call(NotKnown(f"{module}.{name}"), args, kwargs)

@@ -23,6 +23,7 @@ NAMES: Final = tuple(sorted(path.stem for path in _FOLDER.iterdir() if path.suff
 """The modules that there is a recipe for."""
 SINCE: Final = {
     "asyncio.Runner": (3, 11), "asyncio.TaskGroup": (3, 11), "contextlib.chdir": (3, 11), "copy.replace": (3, 13),
+    "enum.StrEnum": (3, 11),
     "itertools.batched": (3, 12), "operator.call": (3, 11), "typing.assert_type": (3, 11), "typing.override": (3, 12),
     "typing.reveal_type": (3, 11),
 }  # fmt: skip

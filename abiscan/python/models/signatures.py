@@ -10,13 +10,27 @@ from msgspec import Struct
 
 from abiscan.python.machine import PythonMachine
 from abiscan.python.modelled import Modelled, Native
-from abiscan.python.models.enum_ import int_member
 from abiscan.python.models.namespace import Args, Kwargs
 from abiscan.python.values import ABSENT, Bound, Class, Instance, NotKnown, PythonFunction, Wrapped
 
 _EMPTY: Final = Class("_empty", (), {}, module="inspect")
+
+
+class Kind(int):
+    """A kind of parameters."""
+
+    is_plain = True
+    name: str
+
+
+def _make_kind(name: str, number: int) -> Kind:
+    made = Kind(number)
+    made.name = name
+    return made
+
+
 _KINDS: Final = {
-    name: int_member(name, number)
+    name: _make_kind(name, number)
     for number, name in enumerate(
         ("POSITIONAL_ONLY", "POSITIONAL_OR_KEYWORD", "VAR_POSITIONAL", "KEYWORD_ONLY", "VAR_KEYWORD")
     )

@@ -18,7 +18,7 @@ from abiscan.python.modelled import Modelled, Native
 from abiscan.python.models.builtin import NewFile
 from abiscan.python.models.namespace import Args, Kwargs, Model, make_namespace, native_functions, take_argument
 from abiscan.python.operations import FAITHFUL, attempt_operation
-from abiscan.python.values import Bound, NotKnown, PythonError, PythonFunction, Thrown, is_concrete
+from abiscan.python.values import Bound, NotKnown, PythonError, PythonFunction, Thrown, as_scalar, is_concrete
 from abiscan.regex import regex
 
 
@@ -130,7 +130,7 @@ def _make_regular(name: str) -> Model:
         if name == "sub" and len(args) > 2 and isinstance(args[1], (PythonFunction, Bound, Native)):
             return _substitute(machine, args, kwargs)
         flags = next((argument.flags for argument in args[:1] if isinstance(argument, Pattern)), 0)
-        args = [argument.text if isinstance(argument, Pattern) else argument for argument in args]
+        args = [argument.text if isinstance(argument, Pattern) else as_scalar(argument) for argument in args]
         # The first is the pattern, the last the text that is searched: a template stands between them.
         texts = [argument for argument in args if isinstance(argument, str)]
         if name == "compile" and texts:

@@ -23,7 +23,7 @@ def check():
             raise RuntimeError(f"{built} is not {torch.version.cuda}")
 check()
 """
-NOT_FOLLOWED = "import zlib\n"  # a module of C: what its functions return is not known here
+NOT_FOLLOWED = "import unicodedata\n"  # a module of C: what its functions return is not known here
 
 
 def outcome(code: str, world: FakeWorld = WORLD) -> ImportOutcome:
@@ -61,22 +61,22 @@ def test_what_python_registers_decides_instead() -> None:
             "not torch.ops.p.cuda('x')",
         ),
         "something made of it": (
-            "import torch\nversion = zlib.adler32(torch.ops.p.unread())\nif version > 1:\n    raise ImportError\n",
+            "import torch\nversion = unicodedata.numeric(torch.ops.p.unread())\nif version > 1:\n    raise ImportError\n",
             "version > 1",
         ),
         "the version of torch": (
-            "import torch\nif zlib.crc32(torch.__version__.encode()) == 1:\n    raise ImportError\n",
-            "zlib.crc32(torch.__version__.encode()) == 1",
+            "import torch\nif unicodedata.digit(torch.__version__.encode()) == 1:\n    raise ImportError\n",
+            "unicodedata.digit(torch.__version__.encode()) == 1",
         ),
         "a name for the version of CUDA": (
             (
                 "def check():\n    from torch.version import cuda as version\n    text = version or ''\n"
-                "    if zlib.crc32(text) == 1:\n        raise ImportError\ncheck()\n"
+                "    if unicodedata.digit(text) == 1:\n        raise ImportError\ncheck()\n"
             ),
-            "zlib.crc32(text) == 1",
+            "unicodedata.digit(text) == 1",
         ),
         "the version that the metadata have": (
-            "from zlib import version\nif version('torch') == 1:\n    raise ImportError\n",
+            "from unicodedata import version\nif version('torch') == 1:\n    raise ImportError\n",
             "version('torch') == 1",
         ),
         "an assertion": ("import torch\nassert torch.ops.p.unread() > 2, 'old'\n", "torch.ops.p.unread() > 2"),
@@ -92,8 +92,8 @@ def test_what_python_registers_decides_instead() -> None:
             "torch.ops.p.unread() == 3",
         ),
         "one of two operands": (
-            "import torch\nif zlib.crc32(b'') and torch.ops.p.unread() == 3:\n    raise ImportError\n",
-            "zlib.crc32(b'') and torch.ops.p.unread() == 3",
+            "import torch\nif unicodedata.digit(b'') and torch.ops.p.unread() == 3:\n    raise ImportError\n",
+            "unicodedata.digit(b'') and torch.ops.p.unread() == 3",
         ),
     }.values(),
 )
@@ -106,11 +106,11 @@ def test_a_check_of_the_target_that_is_not_known_does_not_pass(code: str, condit
 @pytest.mark.parametrize(
     "code",
     [
-        "import torch\nprint(torch.__version__)\nif zlib.crc32(b'x') == 1:\n    raise ImportError\n",
-        "import torch\nif torch.__version__ >= '2.0' and zlib.crc32(b'x') == 1:\n    raise ImportError\n",
+        "import torch\nprint(torch.__version__)\nif unicodedata.digit(b'x') == 1:\n    raise ImportError\n",
+        "import torch\nif torch.__version__ >= '2.0' and unicodedata.digit(b'x') == 1:\n    raise ImportError\n",
         (
             "def other():\n    import torch\n    x = torch.__version__\n"
-            "x = b'x'\nif zlib.crc32(x) == 1:\n    raise ImportError\n"
+            "x = b'x'\nif unicodedata.digit(x) == 1:\n    raise ImportError\n"
         ),
     ],
 )
