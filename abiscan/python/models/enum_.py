@@ -58,7 +58,7 @@ def finish_enumeration(machine: PythonMachine, cls: Class) -> None:
         cls.names["_value2member_map_"] = {value: members[name] for name, value in values.items()}
     if _is_flag(base):
         is_known = all(type(value) is int for value in values.values())
-        mask = functools.reduce(operator.or_, values.values(), 0) if is_known else None  # type: ignore[arg-type]
+        mask = functools.reduce(operator.or_, values.values(), 0) if is_known else None
         cls.names["_flag_mask_"] = NotKnown(f"{cls.name}._flag_mask_") if mask is None else mask
 
 

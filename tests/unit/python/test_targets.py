@@ -61,7 +61,7 @@ def test_what_python_registers_decides_instead() -> None:
             "not torch.ops.p.cuda('x')",
         ),
         "something made of it": (
-            "import torch\nversion = unicodedata.numeric(torch.ops.p.unread())\nif version > 1:\n    raise ImportError\n",
+            "import torch\nversion = unicodedata.digit(torch.ops.p.unread())\nif version > 1:\n    raise ImportError\n",
             "version > 1",
         ),
         "the version of torch": (
