@@ -345,6 +345,8 @@ def _of_function(machine: PythonMachine, function: PythonFunction, name: str) ->
         return function
     if name == "__get__":
         return Native(name, lambda machine, args, _kwargs: machine.bound(function, args[0] if args else None, None))
+    if name == "__annotations__" and "__wrapped__" in function.attributes:
+        return get(machine, function.attributes["__wrapped__"], name)
     if name == "__annotations__" and not isinstance(function.node, ast.Lambda):
         args = (*function.node.args.posonlyargs, *function.node.args.args, *function.node.args.kwonlyargs)
         nodes = {argument.arg: argument.annotation for argument in args} | {"return": function.node.returns}

@@ -137,7 +137,7 @@ def apply_binary(op: ast.operator, left: object, right: object) -> object:
     return attempt_exactly(name, _BINARY.get(type(op), operator.matmul), left, right)
 
 
-def _unknown_binary(op: ast.operator, name: str, left: object, right: object) -> NotKnown:
+def _unknown_binary(op: ast.operator, name: str, left: object, right: object) -> str | NotKnown:
     texts = [isinstance(operand, (str, TextWithHoles)) for operand in (left, right)]
     made: object = None
     if isinstance(op, ast.Mod) and isinstance(left, str):

@@ -357,16 +357,19 @@ def _lru_cache(machine: PythonMachine, args: Args, kwargs: Kwargs) -> object:
 
 def _model_wraps(_machine: PythonMachine, args: Args, _kwargs: Kwargs) -> object:
     wrapped = args[0] if args else NotKnown("wraps()")
+    return Native("wraps()", lambda machine, args, _kwargs: _update_wrapper(machine, [*args[:1], wrapped], {}))
 
-    # As update_wrapper (Lib/functools.py), for the names that code asks for.
-    def apply(machine: PythonMachine, args: Args, _kwargs: Kwargs) -> object:
-        if args and isinstance(args[0], PythonFunction):
-            for name in ("__name__", "__qualname__", "__module__", "__doc__"):
-                args[0].attributes[name] = machine.get_attribute(wrapped, name)
-            args[0].attributes["__wrapped__"] = wrapped
-        return args[0] if args else None
 
-    return Native("wraps()", apply)
+def _update_wrapper(machine: PythonMachine, args: Args, kwargs: Kwargs) -> object:
+    # As in Lib/functools.py, for the names that code asks for; annotations are those of ``__wrapped__``.
+    wrapper, wrapped = take_argument(args, kwargs, 0, "wrapper"), take_argument(args, kwargs, 1, "wrapped")
+    if isinstance(wrapper, PythonFunction):
+        for name in ("__name__", "__qualname__", "__module__", "__doc__"):
+            wrapper.attributes[name] = machine.get_attribute(wrapped, name)
+        if isinstance(wrapped, PythonFunction):
+            wrapper.attributes.update(wrapped.attributes)
+        wrapper.attributes["__wrapped__"] = wrapped
+    return wrapper
 
 
 def _model_partial(_machine: PythonMachine, args: Args, kwargs: Kwargs) -> object:
@@ -508,6 +511,7 @@ MODELS: dict[str, Callable[[PythonMachine], object]] = {
         **native_functions(
             "functools",
             wraps=_model_wraps,
+            update_wrapper=_update_wrapper,
             partial=_model_partial,
             lru_cache=_lru_cache,
             cache=_model_cache,
