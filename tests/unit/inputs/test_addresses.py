@@ -1,10 +1,12 @@
 """Addresses as reports show them."""
 
 import shlex
+from collections.abc import Callable
 
 import pytest
 
 from abiscan.inputs.addresses import format_command, without_credentials
+from tests.clock import grows_linearly
 
 
 @pytest.mark.parametrize(
@@ -23,11 +25,19 @@ from abiscan.inputs.addresses import format_command, without_credentials
         ("http://[::1]:8080/a@b", "http://[::1]:8080/a@b"),
         ("a @ git+ssh://git@index.example/a.git@1.0", "a @ git+ssh://git@index.example/a.git@1.0"),
         ("git+ssh://git@a:secret@index.example/a", "git+ssh://index.example/a"),
+        ("https://a:b/ https://c:d/https://user:e/f@index.example", "https://a:b/ https://index.example"),
         ("no address", "no address"),
     ],
 )
 def test_reports_have_no_credentials(url: str, shown: str) -> None:
     assert without_credentials(url) == shown
+
+
+def test_a_long_text_without_them_takes_linear_time() -> None:
+    def hide(size: int) -> Callable[[], object]:
+        return lambda text="https://a:b/" * size: without_credentials(text)
+
+    assert grows_linearly(hide, 4_000)
 
 
 @pytest.mark.parametrize(
