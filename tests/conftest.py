@@ -24,15 +24,12 @@ from typing import Any, Final
 
 import hypothesis
 import pytest
-from hypothesis.internal.conjecture import providers
 
 from abiscan.dispatch.operators import Operators
 from abiscan.inputs import memory
 from abiscan.torches.operator_table import OperatorTable
 from tests import groups
 
-# Which constants hypothesis tries would depend on the modules that are imported; to read 650 of them takes seconds.
-vars(providers)["is_local_module_file"] = lambda _path: False
 hypothesis.settings.register_profile("abiscan", deadline=None, derandomize=True, database=None)
 hypothesis.settings.load_profile("abiscan")
 
