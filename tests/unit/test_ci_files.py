@@ -114,6 +114,18 @@ def test_the_action_names_its_inputs_right() -> None:
     assert all("inputs." not in line for line in text.splitlines() if not re.match(r"        [A-Z]+: ", line))
 
 
+def test_the_job_that_publishes_builds_as_the_page_says() -> None:
+    text = (ROOT / ".github" / "workflows" / "publish.yml").read_text("utf-8")
+    page = (ROOT / "docs" / "releasing.md").read_text("utf-8")
+    commands = re.findall(r"(?:ABISCAN_NATIVE=0 )?release/bin/(?!python -m pip).*", text)
+    assert len(commands) == 5
+    assert [command for command in commands if command not in page] == []
+    # Whatever builds is without the right to publish.
+    assert re.findall(r"^  (\w+):$|id-token: (\w+)", text.partition("jobs:")[2], re.MULTILINE) == [
+        *(("wheels", ""), ("others", ""), ("publish", ""), ("", "write")),
+    ]
+
+
 def test_the_pre_commit_hook_takes_extensions_and_wheels() -> None:
     text = (ROOT / ".pre-commit-hooks.yaml").read_text("utf-8")
     match = re.search(r"files: (.+)", text)
