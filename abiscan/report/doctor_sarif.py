@@ -4,26 +4,16 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from typing import Any, Final
+from typing import Any
 
 import abiscan
 from abiscan.report.sarif import FINGERPRINT, SCHEMA, hash_parts, level_of, locate_file
-from abiscan.results.doctor import Ailment, Diagnosis, ProblemKind
-
-_RULES: Final = {
-    ProblemKind.BROKEN: "A package does not work with this torch.",
-    ProblemKind.CPU_TORCH: "A package was built for a torch with a GPU, and this one has none.",
-    ProblemKind.SECOND_LIBTORCH: "There is another copy of torch's libraries, which a process may also load.",
-    ProblemKind.NO_GPU_CODE: "A package has no code that a GPU of this machine runs.",
-    ProblemKind.STALE_BUILD: "Something that torch compiled on the fly was compiled for another torch.",
-    ProblemKind.TORCH_ITSELF: "torch itself cannot be imported, or lacks something.",
-    ProblemKind.UNKNOWN: "It could not be checked.",
-}
+from abiscan.results.doctor import MEANINGS, Ailment, Diagnosis
 
 
 def render_sarif(diagnosis: Diagnosis) -> str:
     """Return the state as a SARIF log of one run that ends in a newline."""
-    rules = {kind.value: text for kind, text in _RULES.items()}
+    rules = {kind.value: text for kind, text in MEANINGS.items()}
     rules |= {finding.rule: "It concerns every process of the environment." for finding in diagnosis.process}
     torch = diagnosis.torch.version or "this torch"
     run = {

@@ -18,28 +18,26 @@ from abiscan.words import listed, plural
 
 
 class ProblemKind(enum.Enum):
-    """The kind of a problem."""
+    """The kind of a problem; ``MEANINGS`` says what each is."""
 
     BROKEN = "broken"
-    """A package does not work with this torch."""
-
     CPU_TORCH = "cpu-torch"
-    """A package was built for a torch with a GPU; this one has none."""
-
     SECOND_LIBTORCH = "second-libtorch"
-    """There is another copy of torch's libraries, which a process may also load."""
-
     NO_GPU_CODE = "no-gpu-code"
-    """A package has no code that a GPU of this machine runs."""
-
     STALE_BUILD = "stale-build"
-    """Something that torch compiled on the fly was compiled for another torch."""
-
     TORCH_ITSELF = "torch-itself"
-    """torch itself cannot be imported, or lacks something."""
-
     UNKNOWN = "unknown"
-    """It could not be checked."""
+
+
+MEANINGS: Final = {
+    ProblemKind.BROKEN: "A package does not work with this torch.",
+    ProblemKind.CPU_TORCH: "A package was built for a torch with a GPU, and this one has none.",
+    ProblemKind.SECOND_LIBTORCH: "There is another copy of torch's libraries, which a process may also load.",
+    ProblemKind.NO_GPU_CODE: "A package has no code that a GPU of this machine runs.",
+    ProblemKind.STALE_BUILD: "Something that torch compiled on the fly was compiled for another torch.",
+    ProblemKind.TORCH_ITSELF: "torch itself cannot be imported, or lacks something.",
+    ProblemKind.UNKNOWN: "It could not be checked.",
+}
 
 
 class Ailment(Struct, frozen=True, kw_only=True):
