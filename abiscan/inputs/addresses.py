@@ -37,7 +37,8 @@ def _hide_credentials(word: str, before: str) -> str:
 
 
 def _replace_users(text: str, replacement: str) -> str:
-    kept, done, position, end = [], 0, 0, -1
+    kept = list[str]()
+    done, position, end = 0, 0, -1
     while user := _USER.search(text, position):
         if user[1] is not None:
             position = user.end()

@@ -18,7 +18,7 @@ from abiscan.words import listed, plural
 
 
 class ProblemKind(enum.Enum):
-    """The kind of a problem; ``MEANINGS`` says what each is."""
+    """The kind of a problem."""
 
     BROKEN = "broken"
     CPU_TORCH = "cpu-torch"
@@ -38,6 +38,7 @@ MEANINGS: Final = {
     ProblemKind.TORCH_ITSELF: "torch itself cannot be imported, or lacks something.",
     ProblemKind.UNKNOWN: "It could not be checked.",
 }
+"""What each kind is, in a sentence."""
 
 
 class Ailment(Struct, frozen=True, kw_only=True):
