@@ -27,13 +27,11 @@ from abiscan.errors import InputError
 from abiscan.hooks.plan import Plan, Planned
 from abiscan.inputs import branches, package_files
 from abiscan.inputs.files import Wheel
-from abiscan.inputs.packages import Distribution, is_library
+from abiscan.inputs.packages import Distribution
 from abiscan.inputs.session import Session
-from abiscan.regex import regex
 
 _FEWEST_TO_SHARE: Final = 4
 """How many wheels to unpack make another process worth its start."""
-_CODE: Final = regex(r"\.py$|\.dist-info/[^/]+$")
 
 
 class PlannedEnvironment:
@@ -141,7 +139,7 @@ def _move_new(source: Path, target: Path) -> None:
 
 
 def _unpack_wheel(wheel: Wheel, folder: Path) -> None:
-    """Write the code, the metadata and the libraries of a wheel, at the paths that they have once installed.
+    """Write the files of a wheel, at the paths that they have once installed: code may read its data as it is imported.
 
     Installers write a RECORD of their own: what that of the wheel leaves out is installed, too.
     """
@@ -152,7 +150,7 @@ def _unpack_wheel(wheel: Wheel, folder: Path) -> None:
         rows.append((path.removeprefix(inside), "", ""))
         if path.endswith(".dist-info/RECORD"):
             record = Path(path)
-        elif is_library(name) or _CODE.search(name):
+        else:
             with contextlib.suppress(InputError, OSError):  # one that is damaged is not there
                 wheel.extract_member(name, Path(path))
     if record is not None:

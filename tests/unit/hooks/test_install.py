@@ -213,6 +213,14 @@ def test_python_code_that_cannot_be_imported_is_refused(python: str, index: Path
     assert "abiscan: fails 1.0 will not work with torch 9.9.0+cpu: AttributeError: module 'torch' has no" in error
 
 
+def test_code_that_reads_its_data_as_it_is_imported(python: str, index: Path) -> None:
+    code = "import os, torch\npath = os.path.join(os.path.dirname(__file__), 'version.info')\n"
+    code += "with open(path, encoding='utf-8') as stream:\n    __version__ = stream.readlines()[0].strip()\n"
+    files = {"reads/__init__.py": code, "reads/version.info": "1.0\n"}
+    package_wheel(index, "reads", {"reads/_C.so": extension(undefined=THREADS)}, files=files)
+    assert run(python, "install", "reads") == ""
+
+
 def bypassing(index: Path) -> None:
     """Packages with a library that fails, in wheels whose names say that there is none."""
     package_wheel(index, "hidden", {"hidden/_C.so": extension(undefined=GONE)}, tag="py3-none-any")
