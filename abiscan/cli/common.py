@@ -397,7 +397,8 @@ def _check_install(
     own: Collection[str],
     cpus: tuple[str, ...],
 ) -> tuple[str, ...]:
-    """Say what an install would break; end the process if it would, unless the user insists.
+    """Say what an install would break; end the process if it would, unless the user insists, and if only a plan was
+    asked for.
 
     Returns the command line with which the installer installs what was checked.
 
@@ -442,6 +443,10 @@ def _check_install(
             if outcome.without_change is not None:
                 print_notice(f"abiscan: {outcome.without_change}")
             _confirm_torch_change(arguments)
+        if outcome.output is not None:
+            for text, is_error in zip(outcome.output, (False, True), strict=True):
+                click.echo(text, nl=False, err=is_error)
+            sys.exit(0)
         return outcome.words
 
 

@@ -31,7 +31,8 @@ class InstallCheck(Struct, frozen=True, kw_only=True):
 
     ``change`` is what becomes of the installed torch; None if it stays as it is, and ``without_change`` how to install
     the same without that, if there is a way. ``plan`` says what would change.
-    ``words`` are the command line with which the installer installs what was checked.
+    ``words`` are the command line with which the installer installs what was checked; ``output`` is what it printed,
+    if it has done already what the user asked for.
     """
 
     problems: tuple[str, ...]
@@ -40,6 +41,7 @@ class InstallCheck(Struct, frozen=True, kw_only=True):
     without_change: str | None = None
     plan: tuple[str, ...] = ()
     words: tuple[str, ...] = ()
+    output: tuple[str, str] | None = None
 
 
 def check_install(
@@ -81,6 +83,7 @@ def check_install(
             plan=tuple(change_lines(shown)),
             words=tuple(words if lines else _pin_files(installer, words, arguments, plan, inspection, session, notes)),
             notes=tuple(notes),
+            output=plan.output,
         )
 
 
@@ -95,7 +98,7 @@ def _pin_files(
 ) -> Sequence[str]:
     """Return the command line with which the installer installs what was checked, if anything was, and it installs.
 
-    To only say what it would, pip needs no file whose metadata the index has beside it; the page of the plan has none.
+    To only say what it would, it needs none of the files.
     """
     if not inspection.files or arguments_of.has_option(arguments, "--dry-run"):
         return words

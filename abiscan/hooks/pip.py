@@ -59,16 +59,20 @@ class Pip(Struct, frozen=True):
         :raises UnclearPlanError: pip writes no report, or one that cannot be read
         """
         words = arguments_of.drop_options(arguments, "--report")
+        # To resolve takes pip longest: what it prints is kept for users who ask for no more than a plan. A report that
+        # they want may go to the standard output as well.
+        is_quiet = silent or not arguments_of.has_option(arguments, "--dry-run") or words != list(arguments)
         with tempfile.TemporaryDirectory(prefix="abiscan-") as folder:
             # The report is a stable format of pip ("Installation Report", version 1), unlike what it prints.
             report, log = Path(folder, "report.json"), Path(folder, "pip.log")
-            process = self._run_dry("0" if silent else "1", "--report", str(report), *words)
+            quietly = ["-qq"] if is_quiet else []
+            process = self._run_dry("0" if silent else "1", *quietly, "--report", str(report), *words)
             text = report.read_text("utf-8", "surrogateescape") if report.is_file() else None
             notice = "" if silent else process.stderr
             # It says that there is no such version, or that versions conflict, where it could not read an index. Only
             # its log tells, which takes a third of the time of a plan to write: so it fails once more, with one.
             if process.returncode and not silent:
-                self._run_dry("0", "--log", str(log), *words)
+                self._run_dry("0", "-qq", "--log", str(log), *words)
                 if unread := packages.explain_unfetched(log, notice):
                     notice += f"abiscan: an index cannot be read: {unread}; nothing was planned\n"
         if process.returncode:
@@ -84,12 +88,13 @@ class Pip(Struct, frozen=True):
         except (ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
             problem = f"its report of what it would install cannot be read: {type(error).__name__}: {error}"
             raise UnclearPlanError("pip", problem) from error
-        return Plan(python=self.python, packages=planned)
+        output = None if is_quiet else (process.stdout, process.stderr)
+        return Plan(python=self.python, packages=planned, output=output)
 
     def _run_dry(self, retries: str, *words: str) -> subprocess.CompletedProcess[str]:
         return programs.run_program(
-            [*packages.pip_command(self.python), "install", "--dry-run", "-qq", *words],
-            stdout=subprocess.DEVNULL,  # with -v, it says there what it will say again
+            [*packages.pip_command(self.python), "install", "--dry-run", *words],
+            stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             errors="backslashreplace",
             env=_impatient_variables(retries),

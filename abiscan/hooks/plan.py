@@ -30,12 +30,14 @@ class Planned(Struct, frozen=True, kw_only=True):
 class Plan(Struct, frozen=True, kw_only=True):
     """What an installer would install, and for which interpreter.
 
-    ``removed`` are the canonical names of the packages that it would remove, and not replace.
+    ``removed`` are the canonical names of the packages that it would remove, and not replace. ``output`` is what the
+    installer printed, on standard output and on standard error, if that is all that was asked of it (``--dry-run``).
     """
 
     python: str | None
     packages: tuple[Planned, ...]
     removed: frozenset[str] = frozenset()
+    output: tuple[str, str] | None = None
 
     def find_planned(self, name: str) -> Planned | None:
         """Return the package of that name that would be installed; None if there is none."""

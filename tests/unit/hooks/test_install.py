@@ -118,9 +118,17 @@ def test_what_fits_goes_to_pip_with_the_files_that_were_checked(python: str, han
     ((*begin, constraint, versions, requirement, _),) = handed_over
     assert (begin, constraint, requirement) == ([*pip, *words], "--constraint", "--requirement")
     assert Path(versions).read_text("utf-8") == "good==1.0\nplain==1.0\n"
-    # Nothing is installed, so nothing has to be fixed: pip would download each file of the page for its metadata.
-    assert run(python, *words, "--dry-run") == ""
-    assert handed_over[1] == [*pip, *words, "--dry-run"]
+
+
+def test_a_plan_is_made_once(python: str, handed_over: list[list[str]]) -> None:
+    """What pip prints of a plan is printed, and pip does not plan again; only it writes the report that users want."""
+    words = ["pip", "--python", python, "install", "good", "plain", "--no-deps", "--dry-run"]
+    result = click.testing.CliRunner().invoke(main, words)
+    assert result.exit_code == 0
+    assert result.stdout.endswith("\nWould install good-1.0 plain-1.0\n")
+    assert handed_over == []
+    click.testing.CliRunner().invoke(main, [*words, "--report", "-"])
+    assert handed_over[0][-2:] == ["--report", "-"]
 
 
 def test_what_does_not_fit_is_refused_in_one_line(python: str, handed_over: list[list[str]]) -> None:
