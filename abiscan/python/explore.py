@@ -123,7 +123,7 @@ def explore_loads(runs: Runs, module: str) -> tuple[Run, ...]:
     decisions, more = list(first.trace.decisions.values()), not load_everything(runs.library, [first])
     if not more:
         decisions = [decision for decision in decisions if decision.loads < len(first.trace.attempts)]
-    runs_made, _ = _explore(runs, module, first, decisions, more=more)
+    runs_made, _ = _explore(runs, module, first, decisions, more=more, until_loaded=True)
     return tuple(runs_made)
 
 
@@ -135,11 +135,13 @@ def _explore(
     *,
     more: bool,
     until: Callable[[list[Run]], bool] = lambda _runs: False,
+    until_loaded: bool = False,
 ) -> tuple[list[Run], bool]:
     """Return runs that take some decisions the other way, and whether they are all that there are.
 
     :param more: whether packages that are not required may make a difference
     :param until: tells of the runs so far whether they are enough
+    :param until_loaded: whether these runs only matter until they have loaded all libraries
     """
     # Each path is a run with some decisions flipped, of those that an earlier run has met. All paths would be two to
     # the power of the decisions, so the queue begins with those that flip a single one: they show everything that
@@ -153,12 +155,12 @@ def _explore(
         if choices in seen:
             continue
         seen.append(choices)
-        run = runs.run(module, choices)
+        run = runs.run(module, choices, until_loaded=until_loaded)
         runs_made.append(run)
         new = (spot for spot in run.trace.decisions if spot not in choices and spot not in first.trace.decisions)
         waiting.extend({**choices, spot: not run.trace.decisions[spot].condition.taken} for spot in new)
     if more and first.trace.optional:
-        runs_made.append(runs.run(module, first.choices, with_optional=True))
+        runs_made.append(runs.run(module, first.choices, with_optional=True, until_loaded=until_loaded))
     return runs_made, not waiting
 
 

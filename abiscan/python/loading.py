@@ -12,7 +12,7 @@ from abiscan.binary.ownership import is_of_gpu_vendor
 from abiscan.python import standard
 from abiscan.python.filesystem import as_text, is_of_torch, path_exists, place_on_disk
 from abiscan.python.later_builtins import built_in
-from abiscan.python.machine import Attempt, ProcessEnded, PythonMachine
+from abiscan.python.machine import AllLoaded, Attempt, ProcessEnded, PythonMachine
 from abiscan.python.model import PROCESS_ENDS, Answer, LoadedBy, Raised
 from abiscan.python.operations import describe_value
 from abiscan.python.questions import number_of
@@ -36,6 +36,7 @@ _TORCH_LOADERS: Final = (LoadedBy.LOAD_LIBRARY, LoadedBy.LOAD_CLASSES)
 def load_extension(machine: PythonMachine, file: str) -> None:
     """Import an extension module of the package."""
     _load_file(machine, file, LoadedBy.IMPORT)
+    _end_once_loaded(machine)
 
 
 def load_library(machine: PythonMachine, path: object, loader: LoadedBy) -> None:
@@ -55,6 +56,7 @@ def load_library(machine: PythonMachine, path: object, loader: LoadedBy) -> None
         _unknown_path(machine, path, loader)
     elif inside is not None and inside in machine.files.members:
         _load_file(machine, inside, loader)
+        _end_once_loaded(machine)
     elif inside is not None or system.with_slashes(spelled).startswith("./"):
         _not_there(machine, spelled, loader)
     elif system.has_folder(spelled):
@@ -188,6 +190,14 @@ def _load_file(machine: PythonMachine, file: str, loader: LoadedBy) -> None:
     failure.loads = {number}
     failure.at = attempt.at
     raise Thrown(_wrap_error(machine, file, loader, failure))
+
+
+def _end_once_loaded(machine: PythonMachine) -> None:
+    # Code that may not run at all may not load anything, either.
+    if not machine.ends_once_loaded or machine.is_speculative:
+        return
+    if machine.files.has_all({attempt.path for attempt in machine.trace.attempts if attempt.path is not None}):
+        raise AllLoaded
 
 
 def _is_before_torch(machine: PythonMachine) -> bool:

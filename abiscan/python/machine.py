@@ -53,6 +53,10 @@ class Unreadable(Exhausted):
     """A source file that cannot be followed: a run that comes to it ends."""
 
 
+class AllLoaded(Exhausted):
+    """The run has loaded all libraries of the package, and was made to see what it loads: see ``ends_once_loaded``."""
+
+
 class ProcessEnded(Exception):  # noqa: N818 - the end of the process that is read, not of this one
     """Raised where a load ends the process."""
 
@@ -222,6 +226,8 @@ class PythonMachine:
         self.with_module: str | None = None
         """The module of others that is there, besides what is required."""
         """Whether packages that are not required, and that the code can do without, are there."""
+        self.ends_once_loaded = False
+        """Whether the run ends as soon as it has loaded all libraries of the package: what follows does not matter."""
         self.as_it_is_here = False
         """Whether libraries that need another one, which is not on this machine, fail to load."""
         self.warning_filters: list[tuple[object, object]] = []

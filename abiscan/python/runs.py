@@ -16,6 +16,7 @@ from abiscan.python.imports import PythonInterpreter
 from abiscan.python.library import PythonCode
 from abiscan.python.machine import (
     STEPS_WITH_LARGE_BODIES,
+    AllLoaded,
     Choices,
     Exhausted,
     Limits,
@@ -55,8 +56,9 @@ class Run(Struct, frozen=True, kw_only=True):
 
 def load_everything(library: PythonCode, runs: Iterable[Run]) -> bool:
     """Whether some runs load all libraries of the package, if only because others need them."""
-    loaded = {attempt.path for run in runs for attempt in run.trace.attempts if attempt.path is not None}
-    return set(library.files.with_needed(loaded)).issuperset(library.files.libraries)
+    return library.files.has_all(
+        {attempt.path for run in runs for attempt in run.trace.attempts if attempt.path is not None}
+    )
 
 
 class WorldKind(Struct, frozen=True, kw_only=True):
@@ -187,22 +189,24 @@ class Runs:
         with_optional: bool = False,
         with_module: str | None = None,
         as_it_is_here: bool = False,
+        until_loaded: bool = False,
     ) -> Run:
         """Import a module once.
 
         :param with_optional: whether all packages are there that are not required
         :param with_module: the one of these that is there
+        :param until_loaded: whether the run ends once all libraries of the package are loaded, its end unknown
         """
         choices = choices or {}
 
         def work(machine: PythonInterpreter) -> Run:
             machine.with_optional, machine.with_module = with_optional, with_module
-            machine.as_it_is_here = as_it_is_here
+            machine.as_it_is_here, machine.ends_once_loaded = as_it_is_here, until_loaded
             run = _import_once(machine, module, choices)
             if (
                 self._kind.goes_on
                 and run.raised is None
-                and not (choices or with_optional or with_module or as_it_is_here)
+                and not (choices or with_optional or with_module or as_it_is_here or until_loaded)
             ):
                 machine.trace = machine.trace.copy()
                 self._ended.clear()
@@ -210,7 +214,8 @@ class Runs:
             return run
 
         # Everything that the run depends on, other than by the answers of its target.
-        task = ("import", module, tuple(sorted(choices.items(), key=repr)), with_optional, with_module, as_it_is_here)
+        ways = with_optional, with_module, as_it_is_here, until_loaded
+        task = ("import", module, tuple(sorted(choices.items(), key=repr)), *ways)
         try:
             return self.run_cached(task, work, choices, _spelled_out)
         except Exhausted as end:
@@ -249,7 +254,7 @@ def _import_once(machine: PythonInterpreter, module: str, choices: Choices) -> R
         raised = as_raised(machine, error.failure)
     except ProcessEnded as end:
         raised = end.raised
-    except Unreadable:
+    except (Unreadable, AllLoaded):
         raised = Answer.UNKNOWN
     except Exhausted as end:
         machine.gap(f"{UNFINISHED} to its end: {end}")

@@ -82,6 +82,10 @@ class PackageFiles:
             waiting += new
         return list(needed)
 
+    def has_all(self, paths: Iterable[str]) -> bool:
+        """Whether libraries, and all that they need, are all that the package has."""
+        return set(self.with_needed(paths)).issuperset(self.libraries)
+
     def _needed_by(self, library: str) -> Sequence[str]:
         """Return the libraries of the package that one needs itself."""
         if library not in self._needed:

@@ -54,6 +54,25 @@ def test_what_would_be_loaded_after_a_failure() -> None:
     assert _how(files, FakeWorld(error=_fails)) == {"a.so": HowLoaded.IMPORT, "b.so": HowLoaded.IMPORT}
 
 
+def test_another_way_to_the_loads_is_followed_until_all_are_loaded(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[str] = []
+    note = FakeWorld.operator
+
+    def noting(self: FakeWorld, name: str) -> bool | Answer:
+        asked.append(name)
+        return note(self, name)
+
+    monkeypatch.setattr(FakeWorld, "operator", noting)
+    code = LOAD + (
+        "load('a.so')\nif torch.cuda.is_available():\n    load('a.so')\nload('b.so')\n"
+        "hasattr(torch.ops.aten, 'late')\n"
+    )
+    files = {"p/__init__.py": code, "p/a.so": "", "p/b.so": ""}
+    world = FakeWorld(error=_fails, cuda="12.6")
+    assert _how(files, world) == {"a.so": HowLoaded.IMPORT, "b.so": HowLoaded.IMPORT}
+    assert asked == ["aten::late"] * 2  # by the usual way: for its end, and by other modules
+
+
 def test_a_gpu_may_be_there() -> None:
     code = LOAD + "if torch.cuda.is_available():\n    load('gpu.so')\n"
     files = {"p/__init__.py": code, "p/gpu.so": ""}
