@@ -64,8 +64,7 @@ def test_another_way_to_the_loads_is_followed_until_all_are_loaded(monkeypatch: 
 
     monkeypatch.setattr(FakeWorld, "operator", noting)
     code = LOAD + (
-        "load('a.so')\nif torch.cuda.is_available():\n    load('a.so')\nload('b.so')\n"
-        "hasattr(torch.ops.aten, 'late')\n"
+        "load('a.so')\nif torch.cuda.is_available():\n    load('a.so')\nload('b.so')\nhasattr(torch.ops.aten, 'late')\n"
     )
     files = {"p/__init__.py": code, "p/a.so": "", "p/b.so": ""}
     world = FakeWorld(error=_fails, cuda="12.6")
