@@ -6,7 +6,7 @@ A release has wheels for a Python before its compiler can read the bytecode of i
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
 from msgspec import Struct
@@ -31,6 +31,18 @@ class CompileLimit(Struct, frozen=True, kw_only=True):
     python: MinorVersion
     text: str
 
+    @property
+    def words(self) -> str:
+        """The first Python that it refuses: ``3.12``."""
+        return ".".join(map(str, self.python))
+
+    def why(self, called: str) -> str:
+        """Return why an older Python is needed.
+
+        :param called: where ``torch.compile`` is called, as a sentence
+        """
+        return f"{called}, which raises from Python {self.words} on: RuntimeError: {self.text}"
+
 
 _LIMITS: Final = (
     CompileLimit(first=(2, 1), python=(3, 12), text="Dynamo is not supported on Python 3.12+"),
@@ -43,6 +55,8 @@ _CALLED: Final = regex(rb"\btorch\.compile\b")
 _IMPORTS_TORCH: Final = regex(rb"(?m)^import torch\b")
 _GUARDING: Final = (ast.If, ast.IfExp, ast.Try, TryStar, ast.While, ast.Match, ast.With, ast.BoolOp)
 """What may decide whether the rest of a function is run, or whether its failure is noticed."""
+_DECORATED: Final = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
+_ENVIRONMENT: Final = frozenset({"os.environ.get", "os.getenv"})
 
 
 class CompileNeed(Struct, frozen=True, kw_only=True):
@@ -70,14 +84,14 @@ def refused_text(world: World) -> str | None:
 
 
 def compile_needs(code: PythonCode, world: World) -> Iterator[CompileNeed]:
-    """Yield the first call of ``torch.compile`` that no condition guards."""
+    """Yield the first call of ``torch.compile`` that no condition guards, be it by a decorator."""
     limit = limit_of(world)
     if limit is None:
         return
     for file in filter(is_for_users, code.sources):
         source = code.source(file)
         tree = code.tree(file) if _CALLED.search(source) and _IMPORTS_TORCH.search(source) else None
-        lines = list(_calls(tree)) if tree else []
+        lines = [*_calls(tree), *_calls_of_decorators(code, tree)] if tree else []
         if lines:
             line = PythonLine(file=file, line=min(lines))
             yield CompileNeed(limit=limit, line=line, is_refused=refused_text(world) is not None)
@@ -86,19 +100,97 @@ def compile_needs(code: PythonCode, world: World) -> Iterator[CompileNeed]:
 
 def _calls(tree: ast.Module) -> Iterator[int]:
     """Yield the lines that surely call ``torch.compile`` where the module is run."""
+    for node in _run_with(tree):
+        # Whether a function is called is up to its users: it may be for what they have compiled.
+        if isinstance(node, _DECORATED):
+            yield from (item.lineno for item in node.decorator_list if _is_compile(_called(item)))
+        elif isinstance(node, ast.Call) and _is_compile(node.func):
+            yield node.lineno
+
+
+def _run_with(tree: ast.AST) -> Iterator[ast.AST]:
+    """Yield what is surely run where a module is, or a statement."""
     waiting: list[ast.AST] = [tree]
     while waiting:
         node = waiting.pop()
         if isinstance(node, _GUARDING):
             continue
-        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
-            yield from (item.lineno for item in node.decorator_list if _is_compile(_called(item)))
-            # Whether a function is called is up to its users: it may be for what they have compiled.
-            waiting += node.body if isinstance(node, ast.ClassDef) else ()
+        yield node
+        is_function = isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda))
+        waiting += () if is_function else node.body if isinstance(node, ast.ClassDef) else child_nodes(node)
+
+
+def _calls_of_decorators(code: PythonCode, tree: ast.Module) -> Iterator[int]:
+    """Yield the lines that call ``torch.compile`` in what decorators make of functions, if nobody sets a flag."""
+    flags = _constants_in(tree.body)
+    for decorator in tree.body:
+        if not isinstance(decorator, ast.FunctionDef):
             continue
-        if isinstance(node, ast.Call) and _is_compile(node.func):
-            yield node.lineno
-        waiting += child_nodes(node)
+        own = flags | _constants_in(decorator.body)
+        made = [part for part in _by_default(decorator.body, own) if isinstance(part, ast.FunctionDef)]
+        run = (part for function in made for part in _by_default(function.body, own))
+        lines = [
+            node.lineno
+            for part in run
+            for node in _run_with(part)
+            if isinstance(node, ast.Call) and _is_compile(node.func)
+        ]
+        yield from lines if lines and _decorates(code, decorator.name) else ()
+
+
+def _decorates(code: PythonCode, name: str) -> bool:
+    """Whether a function is a decorator of others, whatever the conditions."""
+    files = (file for file in filter(is_for_users, code.sources) if f"@{name}".encode() in code.source(file))
+    decorated = (node for tree in map(code.tree, files) if tree for node in _run_with(tree))
+    return any(
+        isinstance(item, ast.Name) and item.id == name
+        for node in decorated
+        if isinstance(node, _DECORATED)
+        for item in node.decorator_list
+    )
+
+
+def _constants_in(body: Sequence[ast.stmt]) -> dict[str, object]:
+    """Return the constants that names begin with."""
+    constants: dict[str, object] = {}
+    for part in body:
+        if isinstance(part, (ast.Assign, ast.AnnAssign)) and isinstance(part.value, ast.Constant):
+            targets = part.targets if isinstance(part, ast.Assign) else [part.target]
+            for target in targets:
+                if isinstance(target, ast.Name):
+                    constants.setdefault(target.id, part.value.value)
+    return constants
+
+
+def _by_default(body: Sequence[ast.stmt], constants: Mapping[str, object]) -> list[ast.stmt]:
+    """Return the statements that are run as long as names have their constants, up to what is not known."""
+    run: list[ast.stmt] = []
+    waiting = list(body)
+    while waiting:
+        part = waiting.pop(0)
+        truth = _truth(part.test, constants) if isinstance(part, ast.If) else None
+        if isinstance(part, ast.If) and truth is not None:
+            waiting[:0] = part.body if truth else part.orelse
+            continue
+        if isinstance(part, (*_GUARDING, ast.Return, ast.Raise)):
+            break
+        run.append(part)
+    return run
+
+
+def _truth(test: ast.expr, constants: Mapping[str, object]) -> bool | None:
+    if isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
+        inner = _truth(test.operand, constants)
+        return None if inner is None else not inner
+    if isinstance(test, ast.Name) and test.id in constants:
+        return bool(constants[test.id])
+    if isinstance(test, ast.Compare) and isinstance(test.left, ast.Name) and test.left.id in constants:
+        other = test.comparators[0]
+        is_none = len(test.ops) == 1 and isinstance(test.ops[0], ast.Is) and isinstance(other, ast.Constant)
+        return constants[test.left.id] is None if is_none and getattr(other, "value", 0) is None else None
+    # A variable that only users set.
+    is_asked = isinstance(test, ast.Call) and len(test.args) == 1 and ast.unparse(test.func) in _ENVIRONMENT
+    return False if is_asked else None
 
 
 def _called(decorator: ast.expr) -> ast.expr:

@@ -100,10 +100,9 @@ def _older_numpy(facts: PackageFacts) -> Iterator[VerdictCondition]:
 def _older_python(facts: PackageFacts) -> Iterator[VerdictCondition]:
     """Yield below which Python ``torch.compile`` runs, where the code calls it whatever the Python is."""
     for need in facts.compile_needs:
-        python = ".".join(map(str, need.limit.python))
-        why = f"{need.line} calls torch.compile, which raises from Python {python} on: RuntimeError: {need.limit.text}"
+        why = need.limit.why(f"{need.line} calls torch.compile")
         met = False if need.is_refused else None
-        yield VerdictCondition(kind=ConditionKind.PYTHON, name=f"Python<{python}", why=why, met=met)
+        yield VerdictCondition(kind=ConditionKind.PYTHON, name=f"Python<{need.limit.words}", why=why, met=met)
 
 
 def _numpy_words(need: NumpyNeed, torch: str) -> str:

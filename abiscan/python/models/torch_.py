@@ -9,7 +9,7 @@ from typing import Final
 from packaging.version import InvalidVersion, Version
 
 from abiscan.python import loading
-from abiscan.python.compile_limits import refused_text
+from abiscan.python.compile_limits import CompileLimit, limit_of, refused_text
 from abiscan.python.filesystem import as_text
 from abiscan.python.machine import PythonMachine
 from abiscan.python.model import LoadedBy, World
@@ -272,14 +272,17 @@ def _load(machine: PythonMachine, args: Args, kwargs: Kwargs) -> object:
 def _make_compile(machine: PythonMachine) -> object:
     """Return ``torch.compile``: what it makes is not known, but on which Pythons it raises."""
     text = machine.world.tells("what torch.compile says of its Python", refused_text)
-    return _refuse(text) if isinstance(text, str) else NotKnown("torch.compile")
+    limit = machine.world.tells("from which Python on torch.compile raises", limit_of)
 
+    def compile_(machine: PythonMachine, _args: Args, _kwargs: Kwargs) -> object:
+        if isinstance(text, str):
+            raise Thrown(PythonError(RuntimeError, (text,), of_torch=True))
+        if isinstance(limit, CompileLimit) and not machine.catches(RuntimeError):
+            machine.need("python", f"Python<{limit.words}", limit.why("the import calls torch.compile"))
+        return NotKnown("torch.compile()")
 
-def _refuse(text: str) -> Native:
-    def refuse(_machine: PythonMachine, _args: Args, _kwargs: Kwargs) -> object:
-        raise Thrown(PythonError(RuntimeError, (text,), of_torch=True))
-
-    return Native("torch.compile", refuse)
+    is_limited = isinstance(text, str) or isinstance(limit, CompileLimit)
+    return Native("torch.compile", compile_) if is_limited else NotKnown("torch.compile")
 
 
 def _make_core(machine: PythonMachine) -> object:

@@ -12,6 +12,12 @@ from abiscan.python.reading import PackageReader
 from tests.unit.python.packages import FakeWorld, TextSources, reading_of
 
 DECORATED = "import torch\n@torch.compile\ndef f(x): return x"
+LAZY = (
+    "import os\nimport torch\noff = False\ndef lazy(f):\n  if os.environ.get('OFF'): return f\n  g = None\n"
+    "  def h(x):\n    nonlocal g\n    if off: return f(x)\n    if g is None: g = torch.compile(f)\n    return g(x)\n"
+    "  return h\n"
+)
+"""A decorator that compiles when the function is first called, as that of moshi 0.1.0."""
 
 
 def world(release: str, oldest: tuple[int, int], newest: tuple[int, int]) -> FakeWorld:
@@ -53,6 +59,11 @@ def _says(raised: object) -> str | None:
         ("import torch\ndef f(x):\n  try: return torch.compile(x)\n  except RuntimeError: return x", False),
         ("import torch, sys\nif sys.version_info < (3, 12):\n  @torch.compile\n  def f(x): ...", False),
         ("import torch\ndef f(x):\n  'torch.compile(f)'", False),
+        (f"{LAZY}@lazy\ndef g(x): ...", True),
+        (f"{LAZY.replace('off = False', 'off = True')}@lazy\ndef g(x): ...", False),
+        (f"{LAZY.replace('off = False', 'from .flags import off')}@lazy\ndef g(x): ...", False),
+        (f"{LAZY}if lazy:\n  @lazy\n  def g(x): ...", False),
+        (LAZY, False),
     ],
 )
 def test_a_use_that_older_pythons_run(code: str, *, is_needed: bool) -> None:
@@ -63,3 +74,20 @@ def test_a_use_that_older_pythons_run(code: str, *, is_needed: bool) -> None:
     assert [(need.limit.python, need.is_refused) for need in found] == [((3, 12), False)] * is_needed
     assert not reader.compile_needs(world("2.3.1", (3, 8), (3, 11)))
     assert not reader.compile_needs(world("2.13.0", (3, 10), (3, 14)))
+
+
+@pytest.mark.parametrize(
+    ("code", "needs"),
+    [
+        ("from .c import get\n@get()()\ndef f(x): ...", ["Python<3.12"]),  # as deepspeed 0.18.6
+        ("from .c import get\ndef f(x): return get()(x)", []),
+        ("from .c import get\ntry:\n  g = get()(len)\nexcept Exception: g = len", []),
+    ],
+)
+def test_a_call_at_import_that_older_pythons_run(code: str, needs: list[str]) -> None:
+    files = {"p/__init__.py": code, "p/c.py": "import torch\ndef get(): return torch.compile"}
+    any_python = FakeWorld(torch_version="2.3.1", oldest_python=(3, 8), newest_python=(3, 12))
+
+    (outcome,) = reading_of(files, any_python).imports
+
+    assert [need.name for need in outcome.needs] == needs
