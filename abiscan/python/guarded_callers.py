@@ -97,14 +97,22 @@ class Callers:
         values = self._settled.marks(file)
         # What tests do under any condition says nothing; what they ask torch for does.
         counts = is_for_users(file)
-        for statement in getattr(self._code.tree(file), "body", ()):
+        body = getattr(self._code.tree(file), "body", ())
+        foreign = self._foreign_modules(body)
+        for statement in body:
             user = getattr(statement, "name", None)
             for part, inside in _functions_of(statement, user):
-                for word, guarded, asked in _guarded_words(part, values):
+                for word, guarded, asked in _guarded_words(part, values, foreign):
                     self._users.setdefault(word, set()).update(inside)
                     self._guarded.update([word] if asked or (guarded and counts) else ())
                     self._asked.update([word] if asked and counts else ())
                     self._by_version.update([word] if asked is _Asked.BY_WORDS and counts else ())
+
+    def _foreign_modules(self, body: Iterable[ast.stmt]) -> frozenset[str]:
+        """Return the names of modules of other packages that a source imports: ``import SimpleITK as sitk``."""
+        aliases = [alias for statement in body if isinstance(statement, ast.Import) for alias in statement.names]
+        foreign = (alias for alias in aliases if self._code.locate(alias.name.partition(".")[0]) is None)
+        return frozenset(alias.asname or alias.name.partition(".")[0] for alias in foreign)
 
     def _is_common(self, name: str) -> bool:
         """Whether many functions have a name that a condition asks for, which then may be about any of them; not if its
@@ -195,8 +203,7 @@ def _open_modules(
             around = outline.around(len(code.before(file, line.line)) + 1) if line.nested and targets else ()
             keywords = [keyword for keyword, _ in around]
             if keywords[:1] == [b"if"] and b"TYPE_CHECKING" in code.source(file):
-                block = blocks(file).get(line.line)
-                if isinstance(block, ast.If) and is_type_checking(block.test):
+                if any(map(_only_checks_types, _blocks_around(line.line, blocks(file)))):
                     continue
             elif keywords[:1] == [b"try"]:
                 block = blocks(file).get(line.line)
@@ -207,8 +214,24 @@ def _open_modules(
             (in_functions if line.nested else plain[file]).extend(targets)
     always_there = _reached((*_files_run_by(code, code.modules), *imported), plain)
     maybe_there, maybe_later = _reached(conditional, plain), _reached((*conditional, *in_functions), plain)
-    sources = frozenset(code.sources)
-    return always_there | (sources - maybe_there), always_there | (sources - maybe_later)
+    sources = frozenset(filter(is_for_users, code.sources))
+    # What users may import imports the rest.
+    there, later = (_reached(always_there | (sources - maybe), plain) for maybe in (maybe_there, maybe_later))
+    return there, later
+
+
+def _blocks_around(line: int, blocks: Mapping[int, ast.If | ast.Try]) -> Iterator[ast.If | ast.Try]:
+    """Yield the blocks whose first part has the statement of a line, or the block before, innermost first."""
+    while (block := blocks.get(line)) is not None:
+        yield block
+        line = block.lineno
+
+
+def _only_checks_types(block: ast.If | ast.Try) -> bool:
+    """Whether a block is for tools that check types, or for users who want all at once: ``TYPE_CHECKING or SLOW``."""
+    test = block.test if isinstance(block, ast.If) else None
+    tests = test.values if isinstance(test, ast.BoolOp) and isinstance(test.op, ast.Or) else [test] if test else []
+    return any(map(is_type_checking, tests))
 
 
 def _blocks_by_line(tree: ast.Module | None) -> Mapping[int, ast.If | ast.Try]:
@@ -256,11 +279,14 @@ class _Asked(enum.IntEnum):
     BY_WORDS = 2
 
 
-def _guarded_words(body: ast.AST, values: frozenset[str]) -> Iterator[tuple[str, bool, _Asked]]:
+def _guarded_words(
+    body: ast.AST, values: frozenset[str], foreign: frozenset[str] = frozenset()
+) -> Iterator[tuple[str, bool, _Asked]]:
     """Yield the names in a part of a source, each with whether it stands where a condition decides, and whether one
     asks for a version.
 
     :param values: what stands for values in all of it
+    :param foreign: the modules of other packages: what is taken of them is not the package's own
     """
     # Each entry carries its own state, so the order in which they are taken does not matter.
     waiting: list[tuple[ast.AST, bool, _Asked, frozenset[str], frozenset[str]]] = [
@@ -269,13 +295,13 @@ def _guarded_words(body: ast.AST, values: frozenset[str]) -> Iterator[tuple[str,
     while waiting:
         node, guarded, asked, values, local = waiting.pop()
         word = _word(node)
-        if word is not None:
+        if word is not None and not (isinstance(node, ast.Attribute) and getattr(node.value, "id", None) in foreign):
             yield word, guarded, asked
         if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
             values = values_in(node, values)
             own = {name for name, origin in make_origins(node).items() if origin is None}
             local |= values | own | {"self", "cls"}
-        if isinstance(node, ast.If) and is_type_checking(node.test):
+        if isinstance(node, ast.If) and _only_checks_types(node):
             waiting += [(part, guarded, asked, values, local) for part in node.orelse]
             continue
         test = node.test if isinstance(node, TESTS) else None  # which is evaluated in any case

@@ -335,15 +335,21 @@ def _is_handled(code: PythonCode, use: LaterUse) -> bool:
         words: Sequence[bytes] = BY_FUNCTION[use.name].handled if use.name in BY_FUNCTION else ()
     else:
         quoted = (f"{quote}{word}{quote}".encode() for word in use.arguments.keywords for quote in "\"'")
-        words = [name.encode(), *quoted]
+        words = [*quoted]
+        # Texts for readers have names in backticks.
+        in_code = re.compile(rb"(?<![`\w])%b\b" % name.encode())
         sources = [source for source in sources if _looks_at_parameters(source, name.encode())]
+        if any(in_code.search(source) for source in sources):
+            return True
     return code.may_set(name) or any(word in source for source in sources for word in words)
 
 
 def _looks_at_parameters(source: bytes, name: bytes) -> bool:
     """Whether a source asks a function of a name for its parameters, or one that may be it."""
-    asked = (match[1] or b"" for match in _LOOKS_AT_PARAMETERS.finditer(source))
-    return any(b"." not in function or name in function.split(b".") for function in asked)
+    asked = {match[1] or b"" for match in _LOOKS_AT_PARAMETERS.finditer(source)}
+    # What a decorator returns as it was is a function of the package.
+    own = {function for function in asked if re.search(rb"(?m)^ +return %b\r?$" % re.escape(function), source)}
+    return any(b"." not in function or name in function.split(b".") for function in asked - own)
 
 
 def _is_known(code: PythonCode, name: str) -> bool:

@@ -473,13 +473,13 @@ class Mentions:
             return
         parameters = {argument.arg for argument in arguments if argument}
         own = make_origins(node)
-        is_variant = scope.variants.get(getattr(node, "name", ""), 0) > 1
+        is_variant = scope.variants.get(getattr(node, "name", ""), 0) > 1 or are_guarding(decorators, scope.values)
         inside = replace(
             _with_origins(_named(scope, getattr(node, "name", "<lambda>")), own | dict.fromkeys(parameters)),
             values=values_in(node, scope.values - own.keys()),
             in_function=True,
-            guarded=scope.guarded or is_variant or are_guarding(decorators),
-            by_values=scope.by_values and not (is_variant or are_guarding(decorators)),
+            guarded=scope.guarded or is_variant,
+            by_values=scope.by_values and not is_variant,
         )
         inside = replace(inside, objects=self._objects_of(node, scope, inside))
         if EXPORT.function in self._called:

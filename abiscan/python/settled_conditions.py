@@ -90,6 +90,10 @@ class SettledConditions:
                 name = _last_word(node.value.func)
                 if name is not None and self._is_own(node.value.func, tree) and self._only_checks(name):
                     yield checking(name)
+            # What a decorator is passed to check the arguments: ``@register(constraints=[_check_device])``.
+            for part in _passed_to_decorators(node) if isinstance(node, _FUNCTIONS) else ():
+                if are_guarding([part]) and self._is_own(part, tree) and self._only_checks(part.id):
+                    yield checking(part.id)
 
     # ---- flags for other packages
 
@@ -162,6 +166,14 @@ class SettledConditions:
         return self._checking[name]
 
 
+def _passed_to_decorators(function: ast.FunctionDef | ast.AsyncFunctionDef) -> Iterator[ast.Name]:
+    for decorator in function.decorator_list:
+        passed = (
+            [*decorator.args, *(item.value for item in decorator.keywords)] if isinstance(decorator, ast.Call) else []
+        )
+        yield from (part for argument in passed for part in walk(argument) if isinstance(part, ast.Name))
+
+
 def _last_word(node: ast.AST) -> str | None:
     if isinstance(node, ast.Attribute):
         return node.attr
@@ -182,11 +194,13 @@ def _asks_nothing(function: ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDe
         called = node.value.func if isinstance(node, ast.Expr) and isinstance(node.value, ast.Call) else None
         if isinstance(called, ast.Attribute) and called.attr in _LOGGING and isinstance(called.value, ast.Name):
             known.add(called.value.id)
-    read = {node.id for node in walk(function) if isinstance(node, ast.Name)}
+    # What annotations say is not asked.
+    body = [*function.body, *function.args.defaults, *filter(None, function.args.kw_defaults)]
+    read = {node.id for part in body for node in walk(part) if isinstance(node, ast.Name)}
     return (
         not any(isinstance(node, (*_IMPORTS, ast.Global, ast.Nonlocal)) for node in walk(function))
         and not are_guarding(function.body)
-        and not is_of_torch(function)
+        and not any(map(is_of_torch, body))
         and read.isdisjoint({"ImportError", "ModuleNotFoundError", "self", "cls"})
         and all(name in known or hasattr(builtins, name) for name in read)
     )

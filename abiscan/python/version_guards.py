@@ -64,7 +64,9 @@ EXITS = (*_GOING_ON, ast.Raise)
 def are_guarding(nodes: Iterable[ast.AST], values: Collection[str] = ()) -> bool:
     """Whether the words of conditions, decorators or contexts are those of something that asks for a version."""
     words = (word for node in nodes for word in words_in(node, values) if not _IS_TORCH_THERE.fullmatch(word))
-    return any(_GUARDING.search(word) or word in {"suppress", "raises"} for word in words)
+    return any(
+        (_GUARDING.search(word) or word in {"suppress", "raises"}) and checking(word) not in values for word in words
+    )
 
 
 def is_of_torch(node: ast.AST) -> bool:

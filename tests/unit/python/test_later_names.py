@@ -270,7 +270,9 @@ def test_a_module_that_is_imported_under_a_condition_does_not_count_nor_what_it_
     ("package", "counts"),
     [
         ("if TYPE_CHECKING:\n  from .a import f\nelse: lazy(__name__)", True),
+        ("if TYPE_CHECKING or SLOW:\n  if is_torch_available():\n    from .a import f\nelse: lazy(__name__)", True),
         ("if not TYPE_CHECKING:\n  from .a import f", False),
+        ("if TYPE_CHECKING and SLOW: pass\nif SLOW:\n  from .a import f", False),
         ("try:\n  from .a import f\nexcept ImportError as e:\n  if x: raise\n  raise ImportError('more') from e", True),
         ("try:\n  from .a import f\nexcept ImportError: f = None", False),
     ],
@@ -279,6 +281,17 @@ def test_an_import_that_decides_nothing_about_a_module(package: str, *, counts: 
     files = {"pack/__init__.py": package, "pack/a.py": f"import torch\ndef f(x):\n    return {GONE}(x)"}
 
     assert [use.file for use in uses(files)] == (["pack/a.py"] if counts else [])
+
+
+def test_a_module_that_another_one_imports_in_any_case() -> None:
+    files = {
+        "pack/__init__.py": "",
+        "pack/a.py": f"import torch\ndef f(x):\n    return {GONE}(x)\nh = 1",
+        "pack/sometimes.py": "def g(x):\n  if x:\n    from .a import h",
+    }
+
+    assert not uses(files)
+    assert uses({**files, "pack/b.py": "from .a import f"})
 
 
 def test_many_conditions_around_imports() -> None:
@@ -326,6 +339,41 @@ def test_what_another_module_puts_into_a_value_may_decide(other: str) -> None:
 )
 def test_a_guard_at_a_caller_or_a_decorator(body: str) -> None:
     assert not names_in(f"import torch\n{body}")
+
+
+@pytest.mark.parametrize(("imported", "counts"), [("import itk", True), ("from . import itk", False)])
+def test_what_has_a_name_in_another_package_is_not_asked_for(imported: str, *, counts: bool) -> None:
+    other = "def g(x):\n  if version == 1: return itk.f(x)"
+
+    assert bool(names_in(f"import torch\n{imported}\n{CALLED}{other}")) is counts
+
+
+@pytest.mark.parametrize(
+    ("check", "counts"),
+    [
+        ("if q.device != k.device: raise ValueError('same')", True),
+        ("if not q.device.has_fused: raise ValueError('same')", False),
+        ("if FUSED: raise ValueError('same')", False),
+    ],
+)
+def test_a_decorator_that_is_passed_a_check_of_arguments(check: str, *, counts: bool) -> None:
+    defined = f"def _check_device(q: torch.Tensor, k: torch.Tensor, **kwargs) -> None:\n  {check}\n"
+
+    assert bool(names_in(f"import torch\n{defined}@R.add('x', checks=[_check_device])\n{CALLED}")) is counts
+
+
+@pytest.mark.parametrize(
+    ("asking", "counts"),
+    [
+        ("def add(f):\n  T[f] = inspect.signature(f).parameters\n  return f\n", True),
+        ("def takes(f, k):\n  return k in inspect.signature(f).parameters\n", False),
+        (f"def takes(f, k):\n  'As `{WORD}`.'\n  return k in inspect.signature(f.g).parameters\n", True),
+    ],
+)
+def test_who_asks_a_function_of_the_package_for_its_parameters(asking: str, *, counts: bool) -> None:
+    called = f"def g(o): return {VERBOSE}(o, verbose=1)"
+
+    assert bool(names_in(f"import inspect, torch\n{asking}{called}", "2.7.0")) is counts
 
 
 def test_a_call_in_a_module_whose_import_may_be_caught() -> None:
