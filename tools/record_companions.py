@@ -1,12 +1,12 @@
 """The Python names of packages next to torch, for ``abiscan/torches/data/companions``, and which version of Triton,
-torchvision and torchaudio goes with each torch.
+torchvision, torchaudio and torchtext goes with each torch.
 
     python -m tools.record_companions                    # those that go with embedded releases of torch
     python -m tools.record_companions numpy==2.4.6       # of each minor version of numpy, one release
     python -m tools.record_companions --requiring NAME   # which distributions require them: those listed, and more
 
-A torch requires its Triton; torchvision and torchaudio require their torch. They are read from the sources in their
-wheels, as torch is (``tools.record_names``); of torchvision and torchaudio, one release of each minor version. Most
+A torch requires its Triton; torchvision, torchaudio and torchtext require their torch. They are read from the sources
+in their wheels, as torch is (``tools.record_names``); of all but Triton, one release of each minor version. Most
 names of numpy are compiled or computed, so numpy is installed and asked: one that any of the recorded versions lists,
 or has in a table of old names, is there if ``hasattr`` says so.
 """
@@ -14,6 +14,7 @@ or has in a table of old names, is there if ``hasattr`` says so.
 from __future__ import annotations
 
 import argparse
+import ast
 import contextlib
 import importlib
 import json
@@ -45,6 +46,8 @@ from tools.wheels import download, python_of
 PINS: Final = {package: DATA / f"{package}.txt" for package in companion_names.WITH_TORCH}
 OUTPUT: Final = DATA / "companions"
 REQUIRING: Final = DATA / "requiring.txt"
+_MAKERS: Final = "fb"
+"""The part of the names of Meta's own modules."""
 Names = dict[str, set[str]]
 """The marks of each module of one version."""
 _PLATFORM: Final = "manylinux_2_28_x86_64"
@@ -54,7 +57,7 @@ _OLD_NAMES: Final = regex("__(deprecated|expired|former)_")
 _TEST_PARTS: Final = ("tests", "testing", "conftest", "setup", "f2py", "distutils", "_pyinstaller", "_configtool")
 
 
-# ---- Triton, torchvision, torchaudio
+# ---- Triton, torchvision, torchaudio, torchtext
 
 
 def read_sources(wheel: Path, package: str) -> Names:
@@ -67,7 +70,8 @@ def read_sources(wheel: Path, package: str) -> Names:
     for path, source in sources.items():
         module = path.removesuffix(".py").removesuffix("/__init__").replace("/", ".")
         of_module = names_of(source, module, is_package=path.endswith("__init__.py"))
-        read[module] = structs.replace(of_module, signatures={}, imported={}, deprecated=set())
+        possible = of_module.possible - _in_no_wheel(source)
+        read[module] = structs.replace(of_module, possible=possible, signatures={}, imported={}, deprecated=set())
     for path in members:
         folders = path.split("/")[:-1]
         names |= {".".join(folders[:count]): {".", "?", "+"} for count in range(1, len(folders) + 1)}
@@ -79,6 +83,13 @@ def read_sources(wheel: Path, package: str) -> Names:
         names[package].add("?")
     names[release_sets.PATCHED] = set().union(*(of_module.patched for of_module in read.values()))
     return names
+
+
+def _in_no_wheel(source: bytes) -> set[str]:
+    """Return what a source may import from modules that only their makers have: ``pytorch.vision.fb.io``."""
+    nodes = (node for node in ast.walk(ast.parse(source)) if isinstance(node, ast.ImportFrom))
+    own = (node for node in nodes if not node.level and _MAKERS in (node.module or "").split("."))
+    return {alias.asname or alias.name for node in own for alias in node.names}
 
 
 @contextlib.contextmanager
@@ -103,13 +114,13 @@ def _triton_for(torch: str, folder: Path) -> str:
 
 
 def _version_for(torch: str, folder: Path, package: str) -> str:
-    """Return the newest version of a package that requires a release of torch."""
+    """Return the newest version of a package that requires a release of torch; empty where none says which."""
     with _index_for(torch, folder) as index:
         for candidate in index.candidates(Requirement(package)):
             required = (
                 [item for item in index.requirements(candidate) if item.name == "torch"] if candidate.wheel else []
             )
-            if required and torch in required[0].specifier:
+            if required and required[0].specifier and torch in required[0].specifier:
                 return str(candidate.version)
     return ""
 

@@ -17,7 +17,7 @@ from abiscan.regex import regex
 
 CLASS: Final = "class "
 """What the names of classes begin with where those of modules are kept, too."""
-COMPANIONS: Final = ("numpy", "torchaudio", "torchvision", "triton")
+COMPANIONS: Final = ("numpy", "torchaudio", "torchtext", "torchvision", "triton")
 """The packages other than torch whose names are known by version."""
 CORE: Final = "torch._C"
 FUNCTIONS: Final = "torch._C._VariableFunctions"
@@ -86,7 +86,8 @@ class NameSource(Protocol):
 
 
 class Companions(Protocol):
-    """What is known of the packages that torch and its users come with: Triton, torchvision, torchaudio and numpy."""
+    """What is known of the packages that torch and its users come with: Triton, torchvision, torchaudio, torchtext and
+    numpy."""
 
     def matching(self, package: str, specifier: str) -> Sequence[TorchNames]:
         """Return the names of the versions of a package that a requirement allows (``>=2``), as far as recorded."""

@@ -8,9 +8,9 @@ rule is silent.
 **Why it fails.** Python looks names up when the code runs. The package can be imported, and the first call raises
 `AttributeError` or `ImportError`.
 
-Names of numpy, Triton, torchvision and torchaudio count, too, where the version is known: the one that is installed,
-that every version which the wheel requires stands for (`numpy>=2`), the Triton that this build of torch requires, or
-the torchvision and torchaudio that require this torch.
+Names of numpy, Triton, torchvision, torchaudio and torchtext count, too, where the version is known: the one that is
+installed, that every version which the wheel requires stands for (`numpy>=2`), the Triton that this build of torch
+requires, or the torchvision, torchaudio and torchtext that require this torch.
 
 What code takes of a module whose name it computes (`getattr(torch, device).set_device`) counts where it shows that the
 device may be a CPU, and this torch has the name for CUDA alone.
@@ -78,7 +78,7 @@ def list_findings(
     :param release: the number of that torch
     """
     top = history.name.partition(".")[0]
-    its_torch = " (and the torch that it requires)" if top in {"torchaudio", "torchvision"} else ""
+    its_torch = " (and the torch that it requires)" if top in {"torchaudio", "torchtext", "torchvision"} else ""
     lacking = torch if top == "torch" else f"{top} {ranges(history.lacking, history.releases)}"
     since, until = history.span
     on_cpus = all(use.how == "device" for use in uses)

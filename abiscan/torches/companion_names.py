@@ -1,9 +1,8 @@
 """The Python names of packages next to torch, version by version, and which versions go with each release of torch.
 
-``data/companions`` and ``data/triton.txt``, ``torchvision.txt`` and ``torchaudio.txt`` are made by
-``tools/record_companions.py``: the versions that go with embedded releases of torch - torch requires its Triton,
-torchvision and torchaudio require their torch - and one release of each minor version of numpy. A column is a version
-and the package.
+``data/companions`` and ``data/triton.txt``, ``torchvision.txt``, … are made by ``tools/record_companions.py``: the
+versions that go with embedded releases of torch - torch requires its Triton, torchvision, torchaudio and torchtext
+require their torch - and one release of each minor version of numpy. A column is a version and the package.
 """
 
 from __future__ import annotations
@@ -21,9 +20,9 @@ from abiscan.torches.marks import MarkTable
 from abiscan.torches.release_names import ReleaseNames
 from abiscan.torches.release_sets import ReleaseSets
 
-WITH_TORCH: Final = ("torchaudio", "torchvision", "triton")
+WITH_TORCH: Final = ("torchaudio", "torchtext", "torchvision", "triton")
 """The packages whose version follows from that of torch."""
-_BY_MINOR: Final = frozenset({"numpy", "torchaudio", "torchvision"})
+_BY_MINOR: Final = frozenset({"numpy", "torchaudio", "torchtext", "torchvision"})
 """Those that keep their names within a minor version, so that one release of each is recorded."""
 _PATCHES: Final = 20
 """The patch releases of a minor version that a requirement is asked about."""

@@ -1,5 +1,5 @@
-"""Packages next to torch: the names that Triton, torchvision, torchaudio and numpy lack in the version that is
-installed, that goes with the torch, or that is required, and those that packages import without requiring them."""
+"""Packages next to torch: the names that Triton, torchvision, torchaudio, torchtext and numpy lack in the version
+that is installed, that goes with the torch, or that is required, and those that packages import without requiring them."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from abiscan.python.values import NotKnown, PythonError, Thrown
 
 REQUIRED_BY_TORCH: Final = frozenset({"triton"})
 """Those that builds of torch require."""
-_REQUIRING_TORCH: Final = frozenset({"torchaudio", "torchvision"})
+_REQUIRING_TORCH: Final = frozenset({"torchaudio", "torchtext", "torchvision"})
 """Those whose versions each require a release of torch, and may not load with another one."""
 _FOLLOWING_TORCH: Final = REQUIRED_BY_TORCH | _REQUIRING_TORCH
 

@@ -112,6 +112,8 @@ def test_a_name_that_the_installed_numpy_lacks_is_certain(
 
 NO_TENSOR = "ModuleNotFoundError: No module named 'torchvision.transforms.functional_tensor'"
 NO_BACKENDS = "AttributeError: module 'torchaudio' has no attribute 'list_audio_backends'"
+NO_LEGACY = "ModuleNotFoundError: No module named 'torchtext.legacy'"
+NO_OPTION = "AttributeError: module 'torchvision.io' has no attribute '_HAS_VIDEO_OPT'"
 OF_BACKENDS = (
     "import torchaudio\nif int(torchaudio.__version__.split('.')[1]) >= 1: X = torchaudio.list_audio_backends()"
 )
@@ -138,10 +140,16 @@ OF_BACKENDS = (
         ("import torchaudio\nif not torchaudio.__version__.endswith('+cu124'): raise OSError", "2.6.0", "torch", None),
         # Backends bind it by ``setattr``.
         ("import torchaudio\nX = torchaudio.load", "1.13.0", "torchaudio", None),
+        # joeynmt/joeynmt#168 and lightly-ai/lightly#1904
+        ("from torchtext.legacy.data import Dataset", "1.11.0", "torch", NO_LEGACY),
+        ("from torchtext.legacy.data import Dataset", "1.10.2", "torch", None),
+        ("from torchtext.legacy.data import Dataset", "1.7.0", "torch", None),  # none names that torch
+        ("from torchvision import io\nif io._HAS_VIDEO_OPT: pass", "2.11.0", "torch", NO_OPTION),
+        ("from torchvision import io\nif io._HAS_VIDEO_OPT: pass", "2.10.0", "torch", None),
         ("import torchvision\nX = torchvision.models.resnet18, torchvision.io.read_image", "2.13.0", "torch", None),
     ],
 )
-def test_torchvision_and_torchaudio_are_those_for_the_torch(
+def test_what_requires_torch_is_that_for_the_torch_for_the_torch(
     code: str, release: str, required: str, expected: str | None
 ) -> None:
     assert raised(code, release, required=required) == expected
