@@ -46,8 +46,6 @@ class KeptCalls(Struct):
     parts: int = 0
     names: dict[ast.AST, tuple[str, ...] | None] = field(default_factory=dict)
     """None for a function that may do more than compute."""
-    may_be_long: dict[ast.AST, bool] = field(default_factory=dict)
-    """Whether a function has a loop, or calls others."""
 
     def keep(self, key: Hashable, call: KeptCall) -> None:
         """Keep a call; those before it go, if there are too many."""

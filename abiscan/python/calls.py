@@ -20,10 +20,10 @@ from abiscan.python.contexts import Manager
 from abiscan.python.filesystem import note_handed_over
 from abiscan.python.grammar import FAILURES, find_newer, parse, words_of, words_of_newer
 from abiscan.python.iteration import Body, Coroutine, GeneratorObject
-from abiscan.python.kept_calls import call_once, may_keep
+from abiscan.python.kept_calls import call_once, may_be_long, may_keep
 from abiscan.python.machine import Frame, PythonMachine
 from abiscan.python.model import Answer, NoResult
-from abiscan.python.modelled import Modelled
+from abiscan.python.modelled import Modelled, Native
 from abiscan.python.operations import describe_value
 from abiscan.python.refusals import missing_arguments, too_many_arguments
 from abiscan.python.signals import Returned, Signal
@@ -32,6 +32,7 @@ from abiscan.python.targets import bound_in_body, yields
 from abiscan.python.values import (
     MORE_ITEMS,
     VIEWS,
+    WAITING,
     Bound,
     Class,
     FunctionNode,
@@ -114,11 +115,12 @@ class Calls(ClassMaking):
         kind = type(function)
         if kind is PythonFunction:
             return self.call_function(function, args, kwargs)  # type: ignore[arg-type]
+        if kind is Native:
+            return function.function(self, args, kwargs)  # type: ignore[attr-defined]
         if kind is Bound:
             return self.call_unsettled(function.function, [function.receiver, *args], kwargs)  # type: ignore[attr-defined]
-        function = self.settle(function)
-        if type(function) is not kind:  # what stood for it is settled
-            return self.call_unsettled(function, args, kwargs)
+        if kind in WAITING:
+            return self.call_unsettled(self.settle(function), args, kwargs)
         if isinstance(function, Modelled):
             return function.call(self, args, kwargs)
         if isinstance(function, NotKnown):
@@ -249,11 +251,17 @@ class Calls(ClassMaking):
 
             if own_guard.finds_no_difference(self, function):
                 return None
-        form = form_of(function.node)
+        node = function.node
+        form: FunctionForm = node.__dict__.get("compiled_function") or _make_form(node)
         # Taken before the arguments are bound: where they are refused, it must not be left for the next call.
         for_names, self.called_for_names = self.called_for_names is function, None
+        positional = form.positional
+        if form.is_plain and not kwargs and len(args) == len(positional) and MORE_ITEMS.isdisjoint(map(type, args)):
+            names: dict[str, object] = dict(zip(positional, args, strict=True))
+        else:
+            names = self.bind_arguments(function, args, kwargs)
         scope = Scope(
-            self.bind_arguments(function, args, kwargs),
+            names,
             function.scope.module,
             function.scope,
             function=function,
@@ -262,11 +270,10 @@ class Calls(ClassMaking):
         )
         # Nothing of a generator or a coroutine runs yet, but its arguments are bound, and refused, at the call.
         if not form.is_generator and not form.is_coroutine:
-            if not may_keep(self, function):
+            if not form.may_be_long or not may_keep(self, node):
                 return self._run_function(function, form, scope, for_names=for_names)
             run = partial(self._run_function, function, form, scope, for_names=for_names)
             return call_once(self, function, scope, run)
-        node = function.node
         self.trace.called.add(node)
         frame = Frame(
             file=function.scope.module.file,
@@ -300,7 +307,9 @@ class Calls(ClassMaking):
         raise self.misplaced()
 
     def _run_function(self, function: PythonFunction, form: FunctionForm, scope: Scope, *, for_names: bool) -> object:
-        self.count_steps(_STEPS_PER_CALL)
+        self.steps += _STEPS_PER_CALL
+        if self.steps > self.most_steps:
+            self.count_steps(0)
         frames, node = self.frames, function.node
         # A function that may run, and that calls itself under an unknown condition, would never end. Its changes are
         # noted when it runs for the first time.
@@ -326,7 +335,9 @@ class Calls(ClassMaking):
             return NotKnown(f"{function.name}()")
         finally:
             frames.pop()
-        return None if signal is None else self._result(signal)
+        if signal is None:
+            return None
+        return signal.value if type(signal) is Returned else self._result(signal)
 
     def _note_possible_recursion(self, function: PythonFunction) -> None:
         """Follow what happens if a function that is called too deep calls itself without end."""
@@ -548,8 +559,6 @@ def _bind_plainly(
 ) -> dict[str, object] | None:
     """Return the parameters by name; None if some lack a value, or an argument has no parameter of its own."""
     positional = form.positional
-    if len(args) == len(positional) and not kwargs:
-        return dict(zip(positional, args, strict=True))
     names, by_name, defaults = dict(zip(positional, args, strict=False)), 0, function.defaults
     for name in positional[len(args) :]:
         if name in kwargs:
@@ -571,6 +580,7 @@ class FunctionForm(Struct, frozen=True, kw_only=True):
     :ivar parameters: all that are named, but for those with a star
     :ivar required: those without a default value
     :ivar is_plain: whether all parameters take arguments by position or by name
+    :ivar may_be_long: whether it has a loop, or calls others
     """
 
     run: Code
@@ -580,6 +590,7 @@ class FunctionForm(Struct, frozen=True, kw_only=True):
     only_positional: frozenset[str]
     required: frozenset[str]
     is_plain: bool
+    may_be_long: bool
     is_generator: bool
     is_coroutine: bool
 
@@ -587,9 +598,7 @@ class FunctionForm(Struct, frozen=True, kw_only=True):
 def form_of(node: FunctionNode) -> FunctionForm:
     """Return the form of a function, compiled as it is called for the first time."""
     made: FunctionForm | None = node.__dict__.get("compiled_function")
-    if made is None:
-        made = node.__dict__["compiled_function"] = _make_form(node)
-    return made
+    return made or _make_form(node)
 
 
 def _make_form(node: FunctionNode) -> FunctionForm:
@@ -597,7 +606,7 @@ def _make_form(node: FunctionNode) -> FunctionForm:
     positional = tuple(parameter.arg for parameter in (*args.posonlyargs, *args.args))
     keyword_only = tuple(parameter.arg for parameter in args.kwonlyargs)
     without = [name for name, value in zip(keyword_only, args.kw_defaults, strict=True) if value is None]
-    return FunctionForm(
+    form = node.__dict__["compiled_function"] = FunctionForm(
         run=_body_of_lambda(node) if isinstance(node, ast.Lambda) else body_of(node.body),
         bound=frozenset() if isinstance(node, ast.Lambda) else bound_in_body(node),
         positional=positional,
@@ -605,9 +614,11 @@ def _make_form(node: FunctionNode) -> FunctionForm:
         only_positional=frozenset(parameter.arg for parameter in args.posonlyargs),
         required=frozenset([*positional[: len(positional) - len(args.defaults)], *without]),
         is_plain=not (keyword_only or args.vararg or args.kwarg or args.posonlyargs),
+        may_be_long=may_be_long(node),
         is_generator=yields(node),
         is_coroutine=isinstance(node, ast.AsyncFunctionDef),
     )
+    return form
 
 
 def _body_of_lambda(node: ast.Lambda) -> Code:

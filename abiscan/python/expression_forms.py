@@ -43,6 +43,7 @@ from abiscan.python.values import (
     EVERYDAY,
     MORE_ITEMS,
     REMAINING,
+    WAITING,
     Class,
     Deferred,
     Instance,
@@ -248,7 +249,7 @@ def _compile_holder_call(
     models, is_changing = models_of(name), name in CHANGING
 
     def call(machine: Expressions, value: object, args: list[object], kwargs: dict[str, object]) -> object:
-        if not _WAITING.isdisjoint(map(type, args)):
+        if not WAITING.isdisjoint(map(type, args)):
             args = list(map(machine.settle, args))
         model = None if is_changing and machine.is_speculative else models.get(type(value))
         if model is None:
@@ -687,7 +688,6 @@ def _compile_yield(_compiler: Compiler, node: ast.Yield | ast.YieldFrom) -> Valu
 
 
 _UNFINISHED: Final = _SIZED | {TargetExpression}
-_WAITING: Final = frozenset({Deferred, TargetExpression})
 QUESTIONS.update({
     ast.Name: _compile_name,
     ast.Attribute: _compile_attribute,

@@ -61,7 +61,6 @@ class PythonInterpreter(Calls):
         """The modules that are there, and all that they are in."""
         self._called: set[str] = set()
         """The modules of others whose functions have been called."""
-        self._missing: dict[str, bool] = {}
         self._using_missing: dict[tuple[str, ast.AST], bool] = {}
         """Whether modules use a name that this torch does not have."""
         self.frames.append(Frame(file=None))
@@ -217,17 +216,17 @@ class PythonInterpreter(Calls):
 
     def misses_names(self, file: str) -> bool:
         """Whether a module uses, as it is imported, a name that this torch does not have: its body then matters."""
-        if file not in self._missing:
+        if file not in self.missing_in:
             # The names do not matter: if only functions use them, the import is the same without them.
             library = self.library
-            self._missing[file] = bool(library.all_torch_uses) and bool(
+            self.missing_in[file] = bool(library.all_torch_uses) and bool(
                 self.world.tells(
                     f"whether it lacks a name of torch that {file} uses outside of functions",
                     lambda world: world.torch_names is not None and world.torch_names.misses(library, file),
                 )
             )
-            self._missing[file] |= companions.misses(self, file) or library.uses_emptied(file)
-        return self._missing[file]
+            self.missing_in[file] |= companions.misses(self, file) or library.uses_emptied(file)
+        return self.missing_in[file]
 
     def uses_missing(self, node: ast.stmt | ast.expr) -> bool:
         """Whether running this code may use a name that this torch does not have."""

@@ -74,16 +74,16 @@ class _UnkeptError(Exception):
     """A value is of a kind that may change, or that is not known."""
 
 
-def may_keep(machine: PythonMachine, function: PythonFunction) -> bool:
-    """Whether what a call of a function gives may be worth keeping."""
-    node, kept = function.node, machine.library.kept_calls
-    may_be_long = kept.may_be_long.get(node)
-    if may_be_long is None:
-        may_be_long = kept.may_be_long[node] = any(map(_is_long, _nodes_of(node)))
+def may_be_long(node: FunctionNode) -> bool:
+    """Whether a function has a loop, or calls others."""
+    return any(map(_is_long, _nodes_of(node)))
+
+
+def may_keep(machine: PythonMachine, node: FunctionNode) -> bool:
+    """Whether what a call of a function that may be long gives may be worth keeping."""
     record = machine.calls
     return (
-        may_be_long
-        and record.tries.get(node, 0) < _MOST_TRIES
+        record.tries.get(node, 0) < _MOST_TRIES
         and record.looked_at <= _LOOKED_AT_FREELY + _LOOKED_AT_PER_STEP * (machine.steps + record.steps)
         and not (machine.is_speculative or machine.is_traced)
     )

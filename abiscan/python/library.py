@@ -20,7 +20,7 @@ from abiscan.python.call_records import KeptCalls
 from abiscan.python.dynamic_names import absolute_name, package_of
 from abiscan.python.grammar import FAILURES, accepts_tree, find_newer, parse
 from abiscan.python.installed import Surroundings
-from abiscan.python.late_bodies import has_late_parameters, parse_late
+from abiscan.python.late_bodies import parse_late
 from abiscan.python.model import Answer
 from abiscan.python.nodes import walk
 from abiscan.python.operator_calls import FAKES, OPERATORS, list_operators
@@ -145,7 +145,6 @@ class PythonCode(Struct, dict=True):
     _generators: dict[ast.AST, bool] = field(default_factory=dict)
     _lines: dict[str, tuple[int, ...]] = field(default_factory=dict)
     _only_indexed: dict[tuple[ast.AST, str], bool] = field(default_factory=dict)
-    _annotations: dict[ast.AST, tuple[ast.expr, ...]] = field(default_factory=dict)
     _bindings: dict[ast.AST, Bindings] = field(default_factory=dict)
     _bound_names: dict[ast.AST, set[str]] = field(default_factory=dict)
     _torch_uses: dict[str, frozenset[str]] = field(default_factory=dict)
@@ -300,7 +299,7 @@ class PythonCode(Struct, dict=True):
         for known in (
             *(self.asking, self.texts, self._mattering, self._leaving, self._ending, self._generators),
             *(self._changing, self._returning),
-            *(self._only_indexed, self._annotations, self._bindings, self._bound_names),
+            *(self._only_indexed, self._bindings, self._bound_names),
         ):
             known.clear()
 
@@ -811,14 +810,6 @@ class PythonCode(Struct, dict=True):
             self._generators[node] = not isinstance(node, apart) and yields(node)
         return self._generators[node]
 
-    def acting_annotations(self, node: ast.AST) -> tuple[ast.expr, ...]:
-        """Return the annotations of a statement that may run code of the package, in the order of their evaluation."""
-        if has_late_parameters(node):
-            return ()
-        if node not in self._annotations:
-            self._annotations[node] = tuple(filter(_annotation_acts, annotations_of(node)))
-        return self._annotations[node]
-
     def attributes_in_annotations(self, node: ast.AST) -> tuple[ast.expr, ...]:
         """Return what the annotations of a statement take of modules and classes, such as ``torch.SymInt``."""
         inside = [inner for annotation in annotations_of(node) for inner in walk(annotation)]
@@ -896,6 +887,11 @@ def annotations_of(node: ast.AST) -> Iterator[ast.expr]:
                 yield parameter.annotation
         if node.returns is not None:
             yield node.returns
+
+
+def acting_annotations(node: ast.AST) -> tuple[ast.expr, ...]:
+    """Return the annotations of a statement that may run code of the package, in the order of their evaluation."""
+    return tuple(filter(_annotation_acts, annotations_of(node)))
 
 
 def _binds(source: bytes, name: bytes) -> bool:

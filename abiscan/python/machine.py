@@ -218,6 +218,8 @@ class PythonMachine:
         """
         self.made_texts: dict[str, object] = {}
         """What is in files that it has made, as far as that is known."""
+        self.missing_in: dict[str | None, bool] = {}
+        """Whether modules use, as they are imported, a name that this torch does not have: those that were asked."""
         self.provided: dict[str, bool] = {}
         """Whether the operators of a namespace are assumed to be there."""
         self.most_steps_with_large_bodies = 0

@@ -20,7 +20,7 @@ from abiscan.python.grammar import ANNOTATED_LAZILY
 from abiscan.python.handling import Flow, Handling, caught, ends_in_raise
 from abiscan.python.iteration import Body, GeneratorObject, Lazy
 from abiscan.python.late_bodies import LateAsyncFunction, LateFunction, Unparsed, has_late_parameters
-from abiscan.python.library import annotations_of
+from abiscan.python.library import acting_annotations, annotations_of
 from abiscan.python.machine import ProcessEnded, Unreadable
 from abiscan.python.nodes import TryStar, TypeAlias, walk
 from abiscan.python.operations import describe_value
@@ -153,13 +153,14 @@ class Statements(Handling):
 
     # ---- what the compiled forms ask
 
-    def run_annotate(self, node: ast.stmt, scope: Scope) -> None:
-        """Evaluate the annotations of a statement, where that may do something."""
+    def run_annotate(self, node: ast.stmt, acting: Sequence[ast.expr], scope: Scope) -> None:
+        """Evaluate the annotations of a statement, where that may do something.
+
+        :param acting: those that may run code of the package: see ``acting_annotations``
+        """
         file = scope.module.file
         missing = file is not None and self.misses_names(file)
-        annotations = self.library.acting_annotations(node) or (
-            self.library.attributes_in_annotations(node) if missing else ()
-        )
+        annotations = acting or (self.library.attributes_in_annotations(node) if missing else ())
         if not annotations or self.since(*ANNOTATED_LAZILY) or self.library.postpones_annotations(file):
             return
         # Where only a missing name acts, it takes a Python that evaluates them.
@@ -571,12 +572,13 @@ def _compile_assignment(compiler: Compiler, node: ast.Assign) -> Code:
 def _compile_annotated(compiler: Compiler, node: ast.AnnAssign) -> Code:
     value = None if node.value is None else compiler.value(node.value)
     target = None if node.value is None else compiler.target(node.target)
+    acting = acting_annotations(node)
 
     def run(machine: Statements, scope: Scope) -> None:
         if value is not None and target is not None:
             target(machine, scope, value(machine, scope))
-        if scope.function is None:
-            machine.run_annotate(node, scope)
+        if scope.function is None and (acting or machine.missing_in.get(scope.module.file, True)):
+            machine.run_annotate(node, acting, scope)
 
     return run
 
@@ -620,28 +622,29 @@ def _compile_define(compiler: Compiler, node: ast.FunctionDef | ast.AsyncFunctio
     # called from the innermost to the outermost.
     decorators = tuple((decorator.lineno, compiler.value(decorator)) for decorator in node.decorator_list)
     is_late = has_late_parameters(node)
-    defaults = _put_off_defaults if is_late else compile_defaults(compiler, node.args)
+    # The default arguments of such a function are left as they are written, for now.
+    defaults = None if is_late else compile_defaults(compiler, node.args)
+    acting = () if is_late else acting_annotations(node)
     name, is_annotated = node.name, is_late or next(annotations_of(node), None) is not None
     has_parameters = bool(getattr(node, "type_params", ()))
 
     def define(machine: Statements, scope: Scope) -> None:
         marks = [(line, decorator(machine, scope)) for line, decorator in decorators] if decorators else ()
-        made: object = PythonFunction(
+        made = PythonFunction(
             name,
             node,
             with_parameters(node, scope) if has_parameters else scope,
-            defaults(machine, scope),
-            qualified=scope.qualify(name),
+            None if defaults is None else defaults(machine, scope),
+            qualified=scope.qualify(name) if scope.outer_names else scope.prefix + name,
         )
-        if is_annotated:
-            machine.run_annotate(node, scope)
-        machine.bind(name, machine.decorated(made, marks) if marks else made, scope)
+        if is_annotated and (acting or machine.missing_in.get(scope.module.file, True)):
+            machine.run_annotate(node, acting, scope)
+        if marks or scope.outer_names:
+            machine.bind(name, machine.decorated(made, marks), scope)
+        else:
+            scope.names[name] = made
 
     return define
-
-
-def _put_off_defaults(_machine: object, _scope: Scope) -> None:
-    """Leave the default arguments of a function as they are written, for now."""
 
 
 def _compile_return(compiler: Compiler, node: ast.Return) -> Code:

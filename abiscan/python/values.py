@@ -279,6 +279,10 @@ class Deferred(Opaque, Struct, frozen=True, eq=False):
     name: str
 
 
+WAITING: Final = frozenset({Deferred, TargetExpression})
+"""The types of what stands for a value that is settled when it is needed."""
+
+
 class Scope(Opaque, Struct, eq=False):
     """The names of a module, a class body or a function, and the scope around it."""
 
