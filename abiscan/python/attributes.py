@@ -19,6 +19,7 @@ from abiscan.python.operations import describe_value
 from abiscan.python.values import (
     ABSENT,
     VIEWS,
+    WAITING,
     Bound,
     Class,
     Instance,
@@ -41,28 +42,31 @@ from abiscan.regex import regex
 def get(machine: PythonMachine, value: object, name: str) -> object:
     """Return ``value.name``; raises AttributeError only where Python certainly would."""
     kind = type(value)
-    return (_getters.get(kind) or _getter_of(kind))(machine, value, name)
+    return (GETTERS.get(kind) or getter_of(kind))(machine, value, name)
 
 
-def _getter_of(kind: type) -> Callable[[PythonMachine, Any, str], object]:
+def getter_of(kind: type) -> Callable[[PythonMachine, Any, str], object]:
     """Return what takes an attribute of values of a type, the first that fits."""
-    getters: list[tuple[type, Callable[[PythonMachine, Any, str], object]]] = [
-        (NotKnown, _of_unknown),
-        (PythonModule, of_module),
-        (Modelled, lambda machine, value, name: value.get_attribute(machine, name)),
-        (Instance, _of_instance),
-        (Class, _of_class),
-        (PythonFunction, _of_function),
-        (Wrapped, _of_wrapped),
-        (Bound, _of_bound),
-        (PythonError, _of_failure),
-        (object, lambda _machine, value, name: _of_host(value, name)),
-    ]
-    getter = _getters[kind] = next(getter for cls, getter in getters if issubclass(kind, cls))
+    getter = GETTERS.get(kind)
+    if getter is None:
+        getters: list[tuple[type, Callable[[PythonMachine, Any, str], object]]] = [
+            (NotKnown, _of_unknown),
+            (PythonModule, of_module),
+            (Modelled, lambda machine, value, name: value.get_attribute(machine, name)),
+            (Instance, _of_instance),
+            (Class, _of_class),
+            (PythonFunction, _of_function),
+            (Wrapped, _of_wrapped),
+            (Bound, _of_bound),
+            (PythonError, _of_failure),
+            (object, lambda _machine, value, name: _of_host(value, name)),
+        ]
+        getter = GETTERS[kind] = next(getter for cls, getter in getters if issubclass(kind, cls))
     return getter
 
 
-_getters: Final[dict[type, Callable[[PythonMachine, Any, str], object]]] = {}
+GETTERS: Final[dict[type, Callable[[PythonMachine, Any, str], object]]] = {}
+"""What takes an attribute of values of each type, of those that were met."""
 
 
 def _of_unknown(machine: PythonMachine, value: NotKnown, name: str) -> object:
@@ -108,8 +112,10 @@ def of_module(machine: PythonMachine, module: PythonModule, name: str) -> object
     """
     # In the order of module_getattro (Objects/moduleobject.c): the names that the module has, then its ``__getattr__``,
     # then the error.
-    if name in module.names and not hides_binding(machine, module, name):
-        return machine.settle(module.names[name])
+    names = module.names
+    if name in names and (module.stage is Stage.DONE or not hides_binding(machine, module, name)):
+        value = names[name]
+        return machine.settle(value) if type(value) in WAITING else value
     attributes = {
         "__name__": module.name,
         "__dict__": module.names,
@@ -341,6 +347,14 @@ def _of_wrapped(machine: PythonMachine, value: Wrapped, name: str) -> object:
 def _of_function(machine: PythonMachine, function: PythonFunction, name: str) -> object:
     if name in function.attributes:
         return machine.settle(function.attributes[name])
+    if name == "__name__":
+        return function.name
+    if name == "__qualname__":
+        return function.qualified or function.name
+    if name == "__module__":
+        return function.scope.module.name
+    if name == "__doc__":
+        return docstring_of(function.node)
     if name == "__call__":
         return function
     if name == "__get__":
@@ -351,15 +365,7 @@ def _of_function(machine: PythonMachine, function: PythonFunction, name: str) ->
         args = (*function.node.args.posonlyargs, *function.node.args.args, *function.node.args.kwonlyargs)
         nodes = {argument.arg: argument.annotation for argument in args} | {"return": function.node.returns}
         return {key: machine.evaluate(node, function.scope) for key, node in nodes.items() if node is not None}
-    attributes = {
-        "__name__": function.name,
-        "__qualname__": function.qualified or function.name,
-        "__module__": function.scope.module.name,
-        "__dict__": function.attributes,
-    }
-    if name == "__doc__":
-        return docstring_of(function.node)
-    return attributes.get(name, NotKnown(f"{function.name}.{name}"))
+    return function.attributes if name == "__dict__" else NotKnown(f"{function.name}.{name}")
 
 
 def _of_failure(machine: PythonMachine, failure: PythonError, name: str) -> object:

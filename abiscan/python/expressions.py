@@ -217,7 +217,8 @@ class Expressions(PythonMachine):
     def attribute_of(self, value: object, name: str) -> object:
         """Return an attribute of a value, which may be a question to the target; so may the attribute then."""
         if type(value) is not TargetExpression:
-            return self.get_attribute(value, name)
+            kind = type(value)
+            return (attributes.GETTERS.get(kind) or attributes.getter_of(kind))(self, value, name)
         if name in _METHODS and isinstance(self.world.foresee(value.of), str):
             return MethodOfTarget(value, name)
         member = self.with_target(f".{name}", lambda operand: getattr(operand, name), value)

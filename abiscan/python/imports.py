@@ -12,6 +12,7 @@ from typing import Final, NoReturn
 from abiscan.inputs import observed_fs
 from abiscan.python import attributes, loading, standard
 from abiscan.python.calls import Calls, syntax_error
+from abiscan.python.compiling import STATEMENTS
 from abiscan.python.dynamic_names import absolute_name
 from abiscan.python.filesystem import as_text
 from abiscan.python.grammar import NEWEST, words_of, words_of_newer
@@ -23,6 +24,7 @@ from abiscan.python.models import MODELS, companions, torch_module
 from abiscan.python.models.builtin import BUILTINS
 from abiscan.python.questions import Ask, AskedWorld
 from abiscan.python.scan import is_in_comment
+from abiscan.python.statements import by_method
 from abiscan.python.torch_imports import comes_with_torch, is_of_torch
 from abiscan.python.values import (
     ABSENT,
@@ -518,16 +520,16 @@ class PythonInterpreter(Calls):
 
     # ---- import statements
 
-    def import_names(self, alias: ast.alias, scope: Scope) -> None:
-        """Execute ``import NAME``."""
-        module = self.import_module(alias.name)
-        if alias.asname:
-            self.bind(alias.asname, module, scope)
-        else:
-            top = alias.name.partition(".")[0]
-            self.bind(top, self.modules[top], scope)
+    def _run_import(self, node: ast.Import, scope: Scope) -> None:
+        for alias in node.names:
+            module = self.import_module(alias.name)
+            if alias.asname:
+                self.bind(alias.asname, module, scope)
+            else:
+                top = alias.name.partition(".")[0]
+                self.bind(top, self.modules[top], scope)
 
-    def import_from(self, node: ast.ImportFrom, scope: Scope) -> None:
+    def _import_from(self, node: ast.ImportFrom, scope: Scope) -> None:
         """Execute ``from MODULE import NAMES``."""
         if node.level == 0 and node.module == "__future__":
             return
@@ -536,8 +538,9 @@ class PythonInterpreter(Calls):
         if node.level > len(package.split(".")) or not name:
             raise thrown(ImportError, "attempted relative import beyond top-level package")
         module = self.import_module(name)
+        frame, line = self.frames[-1], node.lineno
         for alias in node.names:
-            self.frames[-1].line = node.lineno
+            frame.line = line
             if alias.name == "*":
                 self._import_all(module, scope)
             else:
@@ -548,8 +551,9 @@ class PythonInterpreter(Calls):
             return self._take_own(module, name)
         # The import is refused only where the name is certainly absent. What is not known to be there, either, may be a
         # submodule that the package brings.
-        knows_names = is_of_torch(full) and torch_module.knows_names(self)
-        self._raise_if_broken(f"{full}.{name}" if is_of_torch(full) else full, None if is_of_torch(full) else name)
+        of_torch = is_of_torch(full)
+        knows_names = of_torch and torch_module.knows_names(self)
+        self._raise_if_broken(f"{full}.{name}" if of_torch else full, None if of_torch else name)
         if knows_names and torch_module.surely_lacks(self, full, name):
             raise torch_module.cannot_import(self, full, name)
         absent = companions.cannot_import(self, full, name)
@@ -581,6 +585,9 @@ class PythonInterpreter(Calls):
         # In the order of import_from (Python/ceval.c): a name that the module has bound, its ``__getattr__``, a
         # submodule, or what the code has put into ``sys.modules`` in place of one. Of a body that has not run yet, the
         # text says whether it may bind the name; that is enough until the value is used.
+        names, stage = module.names, module.stage
+        if name in names and (stage is Stage.DONE or stage is Stage.RUNNING):
+            return names[name]
         waiting = self._take_waiting(module, name)
         if waiting is not ABSENT:
             return waiting
@@ -618,7 +625,7 @@ class PythonInterpreter(Calls):
             self._check_defined(module, name)
             return Deferred(module, name)
         if module.stage is Stage.DEFERRED:
-            if not has_submodule and name.encode() in self.library.source(module.file):
+            if not has_submodule and self.library.mentions(module.file, name):
                 return Deferred(module, name)
             self.catch_up(module)
         return ABSENT
@@ -701,3 +708,7 @@ def _agreed_for(expression: TargetExpression) -> Ask:
 def _absent_module(name: str) -> Thrown:
     """Return what the import of a module raises that does not exist."""
     return Thrown(PythonError(ModuleNotFoundError, (f"No module named '{name}'",), {"name": name}))
+
+
+STATEMENTS[ast.Import] = by_method(PythonInterpreter._run_import)
+STATEMENTS[ast.ImportFrom] = by_method(PythonInterpreter._import_from)

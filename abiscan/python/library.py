@@ -134,6 +134,7 @@ class PythonCode(Struct, dict=True):
     _located: dict[str, LocatedModule | None] = field(default_factory=dict)
     _imports: dict[tuple[str, str], tuple[tuple[Import, ...], tuple[Import, ...]]] = field(default_factory=dict)
     _rebinding: dict[tuple[str, str], bool] = field(default_factory=dict)
+    _mentions: dict[tuple[str, str], bool] = field(default_factory=dict)
     _listed: dict[str, tuple[str, ...] | None] = field(default_factory=dict)
     _reaching: dict[str, bool] = field(default_factory=dict)
     _acting: dict[bytes, bool] = field(default_factory=dict)
@@ -446,6 +447,13 @@ class PythonCode(Struct, dict=True):
         inside = [name for name in line.names if self.find(name, folders)] if folders else []
         targets = (module, *(f"{module}.{name}" for name in inside))
         return Import(line=line.line, module=module, names=line.names, targets=targets)
+
+    def mentions(self, file: str, name: str) -> bool:
+        """Whether the text of a module has a name."""
+        key = file, name
+        if key not in self._mentions:
+            self._mentions[key] = name.encode() in self.source(file)
+        return self._mentions[key]
 
     def may_rebind(self, file: str, package: str, name: str) -> bool:
         """Whether the body of a module may bind a name to anything but the submodule of that name, by its text.

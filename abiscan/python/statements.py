@@ -388,7 +388,7 @@ class Statements(Handling):
         """Return what decorators make of a function or a class."""
         for line, decorator in reversed(decorators):
             result: object = decorator
-            if not isinstance(decorator, NotKnown):
+            if type(decorator) is not PythonFunction and not isinstance(decorator, NotKnown):
                 result = special.special_method(self, decorator, "__call__")
             if not isinstance(result, NotKnown):
                 self.frames[-1].line = line
@@ -480,21 +480,6 @@ class Statements(Handling):
                     continue
             return (yield from self.flow(case.body, scope))
         return None
-
-    def _run_import(self, node: ast.Import, scope: Scope) -> None:
-        for alias in node.names:
-            self.import_names(alias, scope)
-
-    def _import_from(self, node: ast.ImportFrom, scope: Scope) -> None:
-        self.import_from(node, scope)
-
-    def import_names(self, alias: ast.alias, scope: Scope) -> None:
-        """Execute ``import NAME``."""
-        raise NotImplementedError
-
-    def import_from(self, node: ast.ImportFrom, scope: Scope) -> None:
-        """Execute ``from MODULE import NAMES``."""
-        raise NotImplementedError
 
 
 def likely_value(test: ast.expr) -> bool:
@@ -639,10 +624,11 @@ def _compile_define(compiler: Compiler, node: ast.FunctionDef | ast.AsyncFunctio
         )
         if is_annotated and (acting or machine.missing_in.get(scope.module.file, True)):
             machine.run_annotate(node, acting, scope)
-        if marks or scope.outer_names:
-            machine.bind(name, machine.decorated(made, marks), scope)
+        value = machine.decorated(made, marks) if marks else made
+        if scope.outer_names:
+            machine.bind(name, value, scope)
         else:
-            scope.names[name] = made
+            scope.names[name] = value
 
     return define
 
@@ -877,7 +863,7 @@ def _run_pass(_machine: object, _scope: Scope) -> None:
     """Execute ``pass``."""
 
 
-def _by_method(method: Callable[[Any, Any, Scope], None]) -> Callable[[Compiler, Any], Code]:
+def by_method(method: Callable[[Any, Any, Scope], None]) -> Callable[[Compiler, Any], Code]:
     """Return what compiles a statement that nothing is gained by compiling: a method runs it."""
     return lambda _compiler, node: lambda machine, scope: method(machine, node, scope)
 
@@ -923,17 +909,15 @@ STATEMENTS.update({
     ast.Return: _compile_return,
     ast.Break: lambda _compiler, _node: lambda _machine, _scope: BREAK,
     ast.Continue: lambda _compiler, _node: lambda _machine, _scope: CONTINUE,
-    ast.Raise: _by_method(Statements._run_raise),
-    ast.Assert: _by_method(Statements._run_assert),
+    ast.Raise: by_method(Statements._run_raise),
+    ast.Assert: by_method(Statements._run_assert),
     **dict.fromkeys((ast.FunctionDef, LateFunction, ast.AsyncFunctionDef, LateAsyncFunction), _compile_define),
-    Unparsed: _by_method(Statements._run_unparsed),
-    ast.ClassDef: _by_method(Statements._run_class),
-    ast.Delete: _by_method(Statements._run_delete),
-    ast.Global: _by_method(Statements._run_outer),
-    ast.Nonlocal: _by_method(Statements._run_outer),
-    ast.Import: _by_method(Statements._run_import),
-    ast.ImportFrom: _by_method(Statements._import_from),
-    TypeAlias: _by_method(Statements._type_alias),
+    Unparsed: by_method(Statements._run_unparsed),
+    ast.ClassDef: by_method(Statements._run_class),
+    ast.Delete: by_method(Statements._run_delete),
+    ast.Global: by_method(Statements._run_outer),
+    ast.Nonlocal: by_method(Statements._run_outer),
+    TypeAlias: by_method(Statements._type_alias),
 })  # fmt: skip
 OTHERS[ast.stmt] = lambda node: lambda machine, _scope: machine.not_followed(node)
 """A statement of another kind is a gap."""

@@ -63,7 +63,8 @@ class NotKnown(Opaque, Struct, frozen=True, eq=False):
         # A loop over an unknown value would make its name longer without end.
         if len(self.name) >= 80:
             return self if type(self) is NotKnown and self.truth is None else NotKnown(self.name, self.why, self.key)
-        return NotKnown(self.name + suffix, self.why, (self.key, suffix, *map(key_of, args)))
+        key = self.key if self.origin is None else self.origin
+        return NotKnown(self.name + suffix, self.why, (key, suffix, *map(key_of, args)))
 
     def get_attribute(self, machine: object, name: str) -> object:
         """Return an attribute of it."""

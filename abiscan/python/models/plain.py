@@ -10,6 +10,7 @@ from collections import namedtuple
 from collections.abc import Callable
 from typing import Final
 
+from abiscan.python.attributes import getter_of
 from abiscan.python.contexts import AroundBody, Suppress
 from abiscan.python.machine import PythonMachine
 from abiscan.python.model import Answer, Channel
@@ -360,12 +361,14 @@ def _model_wraps(_machine: PythonMachine, args: Args, _kwargs: Kwargs) -> object
     return Native("wraps()", lambda machine, args, _kwargs: _update_wrapper(machine, [*args[:1], wrapped], {}))
 
 
+
 def _update_wrapper(machine: PythonMachine, args: Args, kwargs: Kwargs) -> object:
     # As in Lib/functools.py, for the names that code asks for; annotations are those of ``__wrapped__``.
     wrapper, wrapped = take_argument(args, kwargs, 0, "wrapper"), take_argument(args, kwargs, 1, "wrapped")
     if isinstance(wrapper, PythonFunction):
+        take = getter_of(type(wrapped))
         for name in ("__name__", "__qualname__", "__module__", "__doc__"):
-            wrapper.attributes[name] = machine.get_attribute(wrapped, name)
+            wrapper.attributes[name] = take(machine, wrapped, name)
         if isinstance(wrapped, PythonFunction):
             wrapper.attributes.update(wrapped.attributes)
         wrapper.attributes["__wrapped__"] = wrapped
