@@ -1,5 +1,6 @@
-"""Packages next to torch: the names that Triton, torchvision, torchaudio, torchtext and numpy lack in the version
-that is installed, that goes with the torch, or that is required, and those that packages import without requiring them."""
+"""Packages next to torch: the names that Triton, torchvision, torchaudio, torchtext and numpy lack in the version that
+is installed, that goes with the torch, or that is required, and those that packages import without requiring them.
+"""
 
 from __future__ import annotations
 

@@ -361,7 +361,6 @@ def _model_wraps(_machine: PythonMachine, args: Args, _kwargs: Kwargs) -> object
     return Native("wraps()", lambda machine, args, _kwargs: _update_wrapper(machine, [*args[:1], wrapped], {}))
 
 
-
 def _update_wrapper(machine: PythonMachine, args: Args, kwargs: Kwargs) -> object:
     # As in Lib/functools.py, for the names that code asks for; annotations are those of ``__wrapped__``.
     wrapper, wrapped = take_argument(args, kwargs, 0, "wrapper"), take_argument(args, kwargs, 1, "wrapped")
