@@ -18,6 +18,7 @@ from abiscan.python.values import (
     TargetExpression,
     Thrown,
     known_length,
+    reopened,
     thrown,
 )
 
@@ -50,6 +51,7 @@ class Binding(Expressions):
             if len(values) < least:
                 text = f"not enough values to unpack (expected at least {least}, got {len(values)})"
                 raise thrown(ValueError, text)
+            values = list(map(self.settle, values))  # no list has questions to the target in it
             end = len(values) - (count - starred - 1)
             values = [*values[:starred], values[starred:end], *values[end:]]
         if len(values) != count:
@@ -64,6 +66,10 @@ class Binding(Expressions):
 
     def _unpacked_items(self, value: object) -> list[object] | NotKnown:
         """Return the items of a value that is unpacked, which has an error of its own for one that has no items."""
+        value = reopened(value)
+        parts = self.parts_of(value) if type(value) is TargetExpression else None
+        if parts is not None:
+            return parts
         try:
             return self.items(value)
         except Thrown as error:
@@ -74,6 +80,8 @@ class Binding(Expressions):
 
     def may_wait(self, targets: Sequence[ast.expr], value: TargetExpression, scope: Scope) -> bool:
         """Whether a name may stand for what is still to be asked: nothing can change that value."""
+        if [type(target) for target in targets] == [ast.Tuple]:
+            return True  # each of its names may stand for a part
         if not all(isinstance(target, ast.Name) for target in targets):
             return False
         # All such values but lists are immutable. A list may wait if the function only takes items of it.

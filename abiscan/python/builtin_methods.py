@@ -14,7 +14,6 @@ from abiscan.python import special
 from abiscan.python.cost import count_parts, may_format_grow, may_method_grow, size_of_filled, size_of_joined
 from abiscan.python.iteration import Lazy
 from abiscan.python.machine import PythonMachine
-from abiscan.python.model import Answer
 from abiscan.python.modelled import Modelled
 from abiscan.python.operations import (
     FAITHFUL,
@@ -238,10 +237,10 @@ def _model_index(machine: PythonMachine, value: object, args: list[object], _kwa
     assert isinstance(value, list)
     place = _index_of_item(machine, value, args[0]) if len(args) == 1 else None
     if place is not None and place < 0:
-        python = machine.world.python
-        newer = not isinstance(python, Answer) and python >= (3, 14)
-        words = "list.index(x): x not in list" if newer else f"{describe_value(args[0])} is not in list"
-        raise thrown(ValueError, NotKnown(words) if isinstance(python, Answer) else words)
+        if machine.since(3, 14):
+            raise thrown(ValueError, "list.index(x): x not in list")
+        words = f"{describe_value(args[0])} is not in list"
+        raise thrown(ValueError, words if machine.before(3, 14) else NotKnown(words))
     return NotKnown("list.index()") if place is None else place
 
 

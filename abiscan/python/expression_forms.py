@@ -58,6 +58,7 @@ from abiscan.python.values import (
     given_defaults,
     is_concrete,
     more_items,
+    reopened,
 )
 
 _SIZED: Final = frozenset({str, bytes, list, tuple, dict, set, frozenset})
@@ -206,7 +207,7 @@ def _compile_method_call(
     compiler.steps += 1
     name = func.attr
     owner = compiler.value(func.value, settles=False, is_whole=name not in OF_ONE_ITEM)
-    arguments = _compile_arguments(compiler, node)
+    arguments = _compile_arguments(compiler, _with_list(node) if name == "join" else node)
     # A traceback shows the line where the name of the method ends (Python/compile.c); the arguments may have moved the
     # line on.
     line, end_line = compiler.line(func), compiler.line(func) and (func.end_lineno or func.lineno)
@@ -242,6 +243,29 @@ def _compile_method_call(
     return call
 
 
+def _with_list(node: ast.Call) -> ast.Call:
+    """Return a call of ``join`` that gets a list in place of a generator, which may be a question to the target."""
+    items = node.args[0] if len(node.args) == 1 else None
+    if not isinstance(items, ast.GeneratorExp) or _converter_of(items) is None:
+        return node
+    made = ast.copy_location(ast.ListComp(items.elt, items.generators), items)
+    return ast.copy_location(ast.Call(node.func, [made], node.keywords), node)
+
+
+def _converter_of(node: ComprehensionNode) -> str | None:
+    """Return the function of ``[str(item) for item in items]``; None for any other comprehension."""
+    element, part = getattr(node, "elt", None), node.generators[0]
+    if (
+        isinstance(element, ast.Call)
+        and isinstance(element.func, ast.Name)
+        and element.func.id in {"str", "int"}
+        and [getattr(argument, "id", None) for argument in element.args] == [getattr(part.target, "id", "")]
+        and not (element.keywords or part.ifs or part.is_async or node.generators[1:])
+    ):
+        return element.func.id
+    return None
+
+
 def _compile_holder_call(
     node: ast.Call, name: str
 ) -> Callable[[Expressions, object, list[object], dict[str, object]], object]:
@@ -250,6 +274,9 @@ def _compile_holder_call(
 
     def call(machine: Expressions, value: object, args: list[object], kwargs: dict[str, object]) -> object:
         if not WAITING.isdisjoint(map(type, args)):
+            lifted = machine.with_target(".join()", str.join, value, *args) if name == "join" else None
+            if lifted is not None:
+                return lifted
             args = list(map(machine.settle, args))
         model = None if is_changing and machine.is_speculative else models.get(type(value))
         if model is None:
@@ -523,6 +550,7 @@ def _compile_subscript(compiler: Compiler, node: ast.Subscript, *, settles: bool
         else:
             if type(value) in _SIZED and len(value) > LARGE:
                 machine.count_size(value)
+            value = reopened(value)
             if isinstance(value, NotKnown):
                 machine.note_possible_uses(value, [index])
             lifted = machine.with_target("[]", take_item, value, index) if type(value) is TargetExpression else None
@@ -619,7 +647,7 @@ def _compile_parts(compiler: Compiler, node: ComprehensionNode) -> Comprehension
     made: list[Part] = []
     outer = compiler
     for part in node.generators:
-        iterated = outer.value(part.iter)
+        iterated = outer.value(part.iter, settles=bool(made))
         if made:
             made[-1] = replace(made[-1], steps=made[-1].steps + outer.steps)
         inner = Compiler(is_long=compiler.is_long)
@@ -636,15 +664,20 @@ def _compile_parts(compiler: Compiler, node: ComprehensionNode) -> Comprehension
     return Comprehension(node=node, parts=tuple(made), element=element)
 
 
-def _compile_comprehension(compiler: Compiler, node: ast.ListComp | ast.SetComp | ast.DictComp) -> Value:
+def _compile_comprehension(
+    compiler: Compiler, node: ast.ListComp | ast.SetComp | ast.DictComp, *, settles: bool = True
+) -> Value:
     form = _compile_parts(compiler, node)
-    element = form.element
+    element, converter = form.element, _converter_of(node) if isinstance(node, ast.ListComp) else None
 
     def evaluate(machine: Expressions, scope: Scope) -> object:
         inner = Scope({}, scope.module, scope, is_comprehension=True, prefix=scope.prefix)
         results: list[object] = []
+        source = form.parts[0].iterated(machine, scope)
+        if converter is not None and (lifted := machine.converted(converter, source, scope)) is not None:
+            return machine.settle(lifted) if settles else lifted
         try:
-            for _ in machine.rounds(form, machine.source_of_part(form, 0, scope), inner):
+            for _ in machine.rounds(form, machine.source_from(form, 0, source), inner):
                 results.append(element(machine, inner))  # noqa: PERF401 - those before the end of a round count
         except NotFollowed as stop:
             return NotKnown(machine.source_of(node), stop.unknown.why)
@@ -695,6 +728,7 @@ QUESTIONS.update({
     ast.Compare: _compile_compare,
     ast.Subscript: _compile_subscript,
     ast.JoinedStr: _compile_joined,
+    ast.ListComp: _compile_comprehension,
     ast.FormattedValue: _compile_formatted,
 })  # fmt: skip
 VALUES.update({
@@ -711,7 +745,6 @@ VALUES.update({
     TemplateStr: _compile_template,
     ast.Lambda: _compile_lambda,
     ast.NamedExpr: _compile_named,
-    ast.ListComp: _compile_comprehension,
     ast.SetComp: _compile_comprehension,
     ast.GeneratorExp: _compile_generator,
     ast.DictComp: _compile_comprehension,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import functools
+import operator
 from collections.abc import Callable, Iterator, Sequence, Sized
 from itertools import chain
 from typing import Any, Final
@@ -17,7 +18,7 @@ from abiscan.python.compiling import Target, Value, value_of
 from abiscan.python.iteration import Body, Coroutine, GeneratorObject
 from abiscan.python.later_builtins import FIRST, NAMES
 from abiscan.python.machine import PythonMachine
-from abiscan.python.model import Answer, World
+from abiscan.python.model import World
 from abiscan.python.modelled import Ignoring, LooksAround, Modelled, Native
 from abiscan.python.operations import bound_size, compare_values, describe_value, make_text
 from abiscan.python.targets import asks_version
@@ -34,6 +35,7 @@ from abiscan.python.values import (
     Why,
     is_concrete,
     key_of,
+    reopened,
     thrown,
 )
 from abiscan.python.written import write_expression
@@ -147,7 +149,7 @@ class Expressions(PythonMachine):
             return scope.module.name
         if name in attributes.OWN_NAMES:
             return attributes.of_module(self, scope.module, name)
-        is_there = name not in FIRST or self._has_built_in(name)
+        is_there = name not in FIRST or not self.before(*FIRST[name])
         if is_there and name in self.builtins:
             return self.builtins[name]
         self.outward += 1
@@ -155,10 +157,6 @@ class Expressions(PythonMachine):
         if scope.module.open_ or (is_there and name in NAMES) or self.has_guessed:
             return NotKnown(name)
         raise thrown(NameError, f"name '{name}' is not defined")
-
-    def _has_built_in(self, name: str) -> bool:
-        python = self.world.python
-        return isinstance(python, Answer) or python >= FIRST[name]
 
     def items(self, value: object) -> list[object] | NotKnown:
         """Return what iterating over a value gives."""
@@ -216,6 +214,7 @@ class Expressions(PythonMachine):
 
     def attribute_of(self, value: object, name: str) -> object:
         """Return an attribute of a value, which may be a question to the target; so may the attribute then."""
+        value = reopened(value)
         if type(value) is not TargetExpression:
             kind = type(value)
             return (attributes.GETTERS.get(kind) or attributes.getter_of(kind))(self, value, name)
@@ -252,15 +251,39 @@ class Expressions(PythonMachine):
             operand.name if isinstance(operand, TargetExpression) else repr(operand) for operand in values
         )
         questions = [operand for operand in values if isinstance(operand, TargetExpression)]
-        required = {operand.required for operand in questions if operand.required is not None}
-        if len(required) > 1:
+        versions = {operand.versions for operand in questions if operand.versions is not None}
+        if len(versions) > 1:
             return None
-        bounds = tuple(chain(constants, *(operand.bounds for operand in questions))) if required else ()
+        bounds = tuple(chain(constants, *(operand.bounds for operand in questions))) if versions else ()
         return (
-            TargetExpression(f"({names}){description}", of, size, next(iter(required), None), bounds)
+            TargetExpression(f"({names}){description}", of, size, next(iter(versions), None), bounds)
             if isinstance(value, (*_PLAIN, list)) and is_concrete(value) and not _is_long(value)
             else None
         )
+
+    def converted(self, name: str, source: object, scope: Scope) -> TargetExpression | None:
+        """Return ``[str(item) for item in source]`` as a question to the target; None if it cannot be one.
+
+        :param name: the name of the function
+        """
+        source = reopened(source)
+        if type(source) is not TargetExpression:
+            return None
+        convert: Any = self.look_up(name, scope)
+        if convert not in _CONVERTERS:
+            return None
+        return self.with_target(f" {name}()", lambda items: [convert(item) for item in items], source)
+
+    def parts_of(self, value: TargetExpression) -> list[object] | None:
+        """Return the items of a tuple as questions to the target; None if it is none, or not known how many it has."""
+        if not isinstance(self.world.foresee(value.of), tuple):
+            return None
+        length = self.with_target(" len()", len, value)
+        count = None if length is None else self.settle(length)
+        if not isinstance(count, int):
+            return None
+        items = [self.with_target("[]", operator.getitem, value, index) for index in range(count)]
+        return None if None in items else [*items]
 
     def arguments(
         self, node: ast.Call, function: object, args: list[object], named: Sequence[tuple[str | None, object]]
@@ -297,9 +320,9 @@ class Expressions(PythonMachine):
         if kind is MethodOfTarget or TargetExpression in map(type, args):
             if _only_computes(function) and not kwargs:
                 return self._evaluate_computed(function, args)
-            # A version that is only known to meet a requirement is only useful once it is compared.
+            # Of a version that may be one of several, not much is known until it is compared.
             waits = isinstance(function, PythonFunction) and not kwargs and _takes_each(function, args)
-            args = [value if waits and _is_required(value) else self.settle(value) for value in args]
+            args = [value if waits and _is_open(value) else self.settle(value) for value in args]
         result = (self.call_function if kind is PythonFunction else self.call_unsettled)(function, args, kwargs)
         return self.of_target(node, result, args) if isinstance(result, NotKnown) else result
 
@@ -432,6 +455,7 @@ class Expressions(PythonMachine):
 
     def compared(self, op: ast.cmpop, left: object, right: object) -> object:
         """Return a comparison, as a question to the target where it is one."""
+        left, right = reopened(left), reopened(right)
         if type(left) is not TargetExpression and type(right) is not TargetExpression:
             return special.compare_values(self, op, left, right)
         lifted = self.with_target(f" {type(op).__name__}", functools.partial(compare_values, op), left, right)
@@ -463,8 +487,8 @@ class Expressions(PythonMachine):
 
     def joined(self, node: ast.JoinedStr, parts: list[object]) -> object:
         """Return a text that is made of parts, one of which is no plain text."""
-        # What is known of a text with a version that is only required are the other parts: they are settled one by one.
-        if not any(map(_is_required, parts)):
+        # What is known of a text with a version that may be one of several are the other parts.
+        if not any(map(_is_open, parts)):
             lifted = self.with_target(" f-string", lambda *texts: "".join(texts), *parts)
             if lifted is not None:
                 return lifted
@@ -505,8 +529,11 @@ class Expressions(PythonMachine):
 
     def source_of_part(self, form: Comprehension, number: int, scope: Scope) -> Iterator[object] | NotKnown:
         """Return what a ``for`` of a comprehension goes through."""
+        return self.source_from(form, number, form.parts[number].iterated(self, scope))
+
+    def source_from(self, form: Comprehension, number: int, value: object) -> Iterator[object] | NotKnown:
+        """Return what a ``for`` of a comprehension goes through, which has evaluated what that is made of."""
         part, node = form.node.generators[number], form.node
-        value = form.parts[number].iterated(self, scope)
         source = self.iterate_async(value) if part.is_async else special.iterate_over(self, value)
         # Elements that act make it matter whether there are any: one run has none, another a single unknown item for
         # all.
@@ -597,8 +624,8 @@ def _takes_each(function: PythonFunction, args: Sequence[object]) -> bool:
     return not more_items and len(args) == len(parameters.posonlyargs) + len(parameters.args)
 
 
-def _is_required(value: object) -> bool:
-    return isinstance(value, TargetExpression) and value.required is not None
+def _is_open(value: object) -> bool:
+    return isinstance(value, TargetExpression) and value.versions is not None
 
 
 def _only_computes(function: object) -> bool:

@@ -16,7 +16,7 @@ from abiscan.python.binding import Binding
 from abiscan.python.contexts import AroundBody
 from abiscan.python.iteration import push_item
 from abiscan.python.later_builtins import CLASSES
-from abiscan.python.model import Channel, UserMessage, World
+from abiscan.python.model import Channel, UserMessage
 from abiscan.python.modelled import Modelled
 from abiscan.python.signals import Signal
 from abiscan.python.values import Class, NotKnown, PythonError, Scope, Thrown, Why, thrown
@@ -113,23 +113,6 @@ class Handling(Binding):
                 AttributeError if self.before(3, 11) else TypeError, f"'{kind}' object does not support {role} protocol"
             )
         return None if isinstance(method, NotKnown) else method
-
-    def before(self, *version: int) -> bool:
-        """Whether the interpreter is certainly older than this version."""
-        python = self.world.python
-        if isinstance(python, tuple):
-            return python < version
-        answer = self.world.tells(f"whether Python is older than {version}", lambda world: _is_older(world, version))
-        return answer is True
-
-    def since(self, *version: int) -> bool:
-        """Whether the interpreter is certainly this version or a newer one."""
-        python = self.world.python
-        if isinstance(python, tuple):
-            return python >= version
-        return (
-            self.world.tells(f"whether Python is {version} or newer", lambda world: _is_newer(world, version)) is True
-        )
 
     def note_survived(self, failure: PythonError, heard: list[UserMessage], *, again: bool = True) -> None:
         """Note that an exception was caught for good: how users learn of the failed loads that it is about.
@@ -358,11 +341,3 @@ def _ends_process(node: ast.expr) -> bool:
         return called.id in {"exit", "quit"}
     owner = getattr(getattr(called, "value", None), "id", None)
     return isinstance(called, ast.Attribute) and f"{owner}.{called.attr}" in EXITS
-
-
-def _is_older(world: World, version: tuple[int, ...]) -> bool:
-    return world.newest_python is not None and world.newest_python < version
-
-
-def _is_newer(world: World, version: tuple[int, ...]) -> bool:
-    return world.oldest_python is not None and world.oldest_python >= version

@@ -7,6 +7,7 @@ import functools
 import itertools
 import logging
 import posixpath
+from collections.abc import Iterable
 from typing import Final, NoReturn
 
 from abiscan.inputs import observed_fs
@@ -18,7 +19,7 @@ from abiscan.python.filesystem import as_text
 from abiscan.python.grammar import NEWEST, words_of, words_of_newer
 from abiscan.python.library import Import, LocatedModule, PythonCode, may_set_in
 from abiscan.python.machine import STEPS_WITH_LARGE_BODIES, Choices, Frame, Limits, Unreadable
-from abiscan.python.model import Answer, Raised
+from abiscan.python.model import Answer, Raised, World
 from abiscan.python.modelled import Modelled
 from abiscan.python.models import MODELS, companions, torch_module
 from abiscan.python.models.builtin import BUILTINS
@@ -31,6 +32,7 @@ from abiscan.python.values import (
     Deferred,
     Instance,
     NotKnown,
+    OpenVersion,
     OptionalModule,
     PythonError,
     PythonModule,
@@ -113,7 +115,7 @@ class PythonInterpreter(Calls):
         # A model stands for a module of torch, of Python or of some other package. The latter must be installed, and
         # one that the package brings itself goes before it.
         top = full.partition(".")[0]
-        is_foreign = top != "torch" and full in MODELS and standard.has_module(top, self.world.python) is False
+        is_foreign = top != "torch" and full in MODELS and self.brings(top) is False
         # The package may bring a module of that name itself.
         if full in MODELS and not (is_foreign and self.library.locate(top) is not None):
             if is_foreign:
@@ -159,7 +161,7 @@ class PythonInterpreter(Calls):
         top = full.partition(".")[0]
         is_own = self.library.is_own(top)
         # Python and torch have imported nearly all of theirs by then.
-        if not is_own and (top == "torch" or standard.has_module(top, self.world.python) is not False):
+        if not is_own and (top == "torch" or self.brings(top) is not False):
             return False
         return meta_path.is_found(self, full, parent, is_own=is_own)
 
@@ -206,7 +208,18 @@ class PythonInterpreter(Calls):
 
     def _matters(self, file: str) -> bool:
         """Whether the body of a module is small, or may do something that matters."""
-        return self.library.eager(file) or self.misses_names(file)
+        return self.library.eager(file) or self._is_too_old(file) or self.misses_names(file)
+
+    def _is_too_old(self, file: str) -> bool:
+        """Whether the interpreter cannot parse a source."""
+        ask = functools.partial(_is_too_old, self.library, (file,))
+        return self.world.tells(f"whether it is too old for {file}", ask) is True
+
+    def _reaches(self, located: LocatedModule) -> bool:
+        """Whether importing a module may import, by whatever way, one whose body may do something that matters."""
+        files = self.library.reached(located)
+        ask = functools.partial(_is_too_old, self.library, files or ())
+        return files is None or self.world.tells(f"whether it is too old for what {located.file} imports", ask) is True
 
     def _runs_large(self) -> bool:
         """Whether a body is run that could be passed over."""
@@ -283,14 +296,13 @@ class PythonInterpreter(Calls):
 
     def _raise_rejection(self, file: str) -> None:
         """Raise what the target's Python raises for a file that none can parse, if its grammar is known."""
-        error, python = self.library.failures.get(file), self.world.python
+        error = self.library.failures.get(file)
         # A source that is too deeply nested for this Python may not be for another one. Python 3.6 accepts ``async`` as
         # a name.
-        if (
-            isinstance(python, Answer)
-            or not (3, 6) < python <= NEWEST
-            or not isinstance(error, (SyntaxError, ValueError))
-        ):
+        if not isinstance(error, (SyntaxError, ValueError)):
+            return
+        python = self.world.python
+        if isinstance(python, Answer) or not (3, 6) < python <= NEWEST:
             return
         source = self.library.source(file)
         if b"\0" in source:  # one error or the other: gh-96670, which is in the last releases of 3.11, too
@@ -301,12 +313,11 @@ class PythonInterpreter(Calls):
 
     def _raise_if_too_new(self, file: str) -> None:
         """Raise what the target's Python raises for a file that only newer ones can parse."""
-        python = self.world.python
-        # Where it is not known, the file is for a Python that can, if torch has wheels for one.
-        known = python if not isinstance(python, Answer) else self.before(*NEWEST) and self.world.newest_python
-        newer = self.library.too_new(file, known) if known else None
-        if newer is not None:
-            raise syntax_error(None if isinstance(python, Answer) else words_of_newer(newer, file, python))
+        if self._is_too_old(file):
+            python = self.world.python
+            if isinstance(python, Answer) or (newer := self.library.too_new(file, python)) is None:
+                raise syntax_error(None)
+            raise syntax_error(words_of_newer(newer, file, python))
 
     def _refuse_file(self, problem: str, error: BaseException | None = None) -> NoReturn:
         """End the run at a file that cannot be followed: what it does is not known."""
@@ -374,7 +385,7 @@ class PythonInterpreter(Calls):
     def _may_matter(self, line: Import) -> bool:
         for target in line.targets:
             located = self.library.locate(target)
-            if located is not None and target not in self.modules and self.library.reaches(located):
+            if located is not None and target not in self.modules and self._reaches(located):
                 return True
             if located is None and self._error_of_other(target) is not None:
                 return True
@@ -388,7 +399,9 @@ class PythonInterpreter(Calls):
         if kind is not Deferred and kind is not TargetExpression:
             return value
         if isinstance(value, TargetExpression):
-            answer = self.world.tells(value.name, value.of if value.required is None else _agreed_for(value))
+            answer = self.world.tells(value.name, value.of if value.versions is None else _agreed_for(value))
+            if type(answer) is NotKnown and value.versions is not None:
+                return OpenVersion(answer.name, answer.why, expression=value)
             return list(answer) if isinstance(answer, list) else answer
         assert isinstance(value, Deferred)
         self.catch_up(value.module)
@@ -451,7 +464,7 @@ class PythonInterpreter(Calls):
         if name in lacks:
             missing = lacks[name] or name
             raise Thrown(PythonError(ModuleNotFoundError, (f"No module named '{missing}'",), {"name": missing}))
-        if standard.has_module(name, self.world.python) is not False:
+        if self.brings(name) is not False:
             return NotKnown(name)
         answer = self.library.surroundings.installed("setuptools" if name == "distutils" else name)
         if answer is Answer.UNKNOWN and standard.is_of_some(name):
@@ -703,6 +716,17 @@ def _agreed_for(expression: TargetExpression) -> Ask:
     from abiscan.python.required_versions import agreed  # few packages ask
 
     return functools.partial(agreed, expression)
+
+
+def _is_too_old(library: PythonCode, files: Iterable[str], world: World) -> bool:
+    """Whether the Python of a target cannot parse one of some sources."""
+    python = world.python
+    if isinstance(python, Answer):
+        # The files are for a Python that can, if torch has wheels for one.
+        if world.newest_python is None or world.newest_python >= NEWEST:
+            return False
+        python = world.newest_python
+    return any(library.too_new(file, python) is not None for file in files)
 
 
 def _absent_module(name: str) -> Thrown:

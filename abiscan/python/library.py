@@ -106,6 +106,7 @@ class PythonCode(Struct, dict=True):
     """A package's Python code, for one version of Python.
 
     :param modules: the names that the package is imported by
+    :param python: what is known of it decides which files are extension modules, and nothing else here
     """
 
     files: PackageFiles
@@ -136,7 +137,7 @@ class PythonCode(Struct, dict=True):
     _rebinding: dict[tuple[str, str], bool] = field(default_factory=dict)
     _mentions: dict[tuple[str, str], bool] = field(default_factory=dict)
     _listed: dict[str, tuple[str, ...] | None] = field(default_factory=dict)
-    _reaching: dict[str, bool] = field(default_factory=dict)
+    _reaching: dict[str, frozenset[str] | None] = field(default_factory=dict)
     _acting: dict[bytes, bool] = field(default_factory=dict)
     _acting_by_source: dict[str, frozenset[bytes]] = field(default_factory=dict)
     _leaving: dict[ast.AST, bool] = field(default_factory=dict)
@@ -165,6 +166,10 @@ class PythonCode(Struct, dict=True):
 
     def on(self, python: tuple[int, int] | Answer) -> PythonCode:
         """Return the same code for another version of Python; what follows from the sources alone is shared."""
+        if self.files.extensions(python) == self.files.extensions(self.python):
+            twin = replace(self, python=python)
+            twin.__dict__.update(self.__dict__)
+            return twin
         # Which files are modules depends on the version, and with that what an import leads to.
         return replace(
             self,
@@ -388,8 +393,6 @@ class PythonCode(Struct, dict=True):
             return True
         if len(self.source(path)) <= LARGEST_ALWAYS_RUN or outline.calls(self.risky):
             return True
-        if not isinstance(self.python, Answer) and self.too_new(path, self.python) is not None:
-            return True
         return outline.calls(frozenset(name for name in outline.called if name in _ACTING or self.is_acting(name)))
 
     def listed_names(self, path: str) -> tuple[str, ...] | None:
@@ -403,27 +406,29 @@ class PythonCode(Struct, dict=True):
         """Whether a source seems to load something that ``torch.save`` has written as it is imported."""
         return self.files.has_saved and _LOAD in self.torch_uses(path) and self.uses_at_import(path, _LOAD)
 
-    def reaches(self, located: LocatedModule) -> bool:
-        """Whether importing a module may import, by whatever way, one whose body may do something that matters."""
+    def reached(self, located: LocatedModule) -> frozenset[str] | None:
+        """Return the files of the modules that importing a module may import, by whatever way; None if the body of one
+        of them may do something that matters.
+        """
         if located.extension or located.file is None:
-            return located.extension
+            return None if located.extension else frozenset()
         if located.file not in self._reaching:
             self._reaching[located.file] = self._may_reach(located)
         return self._reaching[located.file]
 
-    def _may_reach(self, located: LocatedModule) -> bool:
-        waiting, seen = [located], set()
+    def _may_reach(self, located: LocatedModule) -> frozenset[str] | None:
+        waiting, seen = [located], set[str]()
         while waiting:
             current = waiting.pop()
             if current.extension:
-                return True
+                return None
             if current.file is None or current.file in seen:
                 continue
             seen.add(current.file)
             if self.eager(current.file):
-                return True
+                return None
             waiting.extend(self.imported_by(current.file))
-        return False
+        return frozenset(seen)
 
     def imports(self, file: str, package: str) -> tuple[tuple[Import, ...], tuple[Import, ...]]:
         """Return the imports of a module outside of functions: plain ones, and those in an ``if``, ``try`` or class.

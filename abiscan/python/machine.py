@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import functools
 import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Final
@@ -10,6 +11,7 @@ from typing import Final
 from msgspec import Struct, field
 from msgspec.structs import replace
 
+from abiscan.python import standard
 from abiscan.python.call_records import Cache, CallRecord
 from abiscan.python.library import PythonCode
 from abiscan.python.model import (
@@ -23,10 +25,11 @@ from abiscan.python.model import (
     PythonRegistration,
     Raised,
     UserMessage,
+    World,
 )
 from abiscan.python.questions import AskedWorld
 from abiscan.python.systems import strip_folders
-from abiscan.python.unknown_python import without_patch
+from abiscan.python.unknown_python import is_newer, is_older, names_patch, without_patch
 from abiscan.python.values import Class, HasAttributes, NotKnown, PythonError, PythonFunction, PythonModule, Scope, Why
 
 _log = logging.getLogger("abiscan.python")
@@ -164,6 +167,10 @@ class Limits(Struct, frozen=True, kw_only=True):
     depth: int = 200
 
 
+def _brings(top: str, world: World) -> bool | None:
+    return standard.has_module(top, world.python)
+
+
 _PLUGINS: Final = tuple(
     f"{function}()"
     for function in (
@@ -264,6 +271,29 @@ class PythonMachine:
         if self.steps > self.most_steps:
             raise Exhausted(f"after {self.limits.steps:,} steps, the limit of an import")
 
+    def before(self, *version: int) -> bool:
+        """Whether the interpreter is certainly older than this version."""
+        answer = self.world.tells(f"whether Python is older than {version}", lambda world: is_older(world, version))
+        return answer is True
+
+    def since(self, *version: int) -> bool:
+        """Whether the interpreter is certainly this version or a newer one."""
+        answer = self.world.tells(f"whether Python is {version} or newer", lambda world: is_newer(world, version))
+        return answer is True
+
+    def brings(self, top: str) -> bool | None:
+        """Whether the interpreter has a module of the standard library, by its name at the top; None if it is not
+        known.
+        """
+        if not standard.is_of_some(top):
+            return standard.has_module(top, Answer.UNKNOWN)
+        ask = functools.partial(_brings, top)
+        return self.world.tells(f"whether Python brings {top}", ask)  # type: ignore[return-value]
+
+    def without_patch(self, text: str) -> str:
+        """Return a text with ``?`` for the patch release of Python: see ``unknown_python``."""
+        return without_patch(text, self.world.python) if names_patch(text) else text
+
     def note_cached(self, cache: Cache, name: str, value: object) -> None:
         """Put what a function has given into its cache."""
         cache.results[name] = value
@@ -320,7 +350,7 @@ class PythonMachine:
         self.outward += 1
         if self.is_speculative:
             return
-        shown = None if text is None else strip_folders(without_patch(text, self.world.python))
+        shown = None if text is None else strip_folders(self.without_patch(text))
         notice = UserMessage(how=how, at=self.place(), text=shown)
         for listener in (self.trace.messages, *self.listeners):
             if len(listener) < _MOST_MESSAGES:

@@ -9,7 +9,6 @@ from pathlib import PurePath
 from typing import Any, Final, TypeAlias
 
 from abiscan.python.cost import LONGEST, count_parts, may_grow, size_of_filled, total_length
-from abiscan.python.unknown_python import UnknownVersion, decide_comparison
 from abiscan.python.values import (
     VIEWS,
     Bound,
@@ -190,8 +189,7 @@ def compare_values(op: ast.cmpop, left: object, right: object) -> object:
         return isinstance(op, ast.Eq)
     if isinstance(op, (ast.Eq, ast.NotEq)) and _are_different(left, right):
         return isinstance(op, ast.NotEq)
-    decided = decide_comparison(name, COMPARISONS[type(op)], left, right)
-    return unknown_result(name, left, right) if decided is None else decided
+    return unknown_result(name, left, right)
 
 
 _UNIQUE = (PythonFunction, PythonModule, Class, type, VIEWS[1], str, bytes, int, float, bool, type(None))
@@ -281,8 +279,7 @@ def take_item(value: object, index: object) -> object:
         return value[index] if is_known else unknown_result(name(), *value)  # type: ignore[call-overload]
     if isinstance(value, (list, tuple, str, bytes, range)) and isinstance(index, (int, slice)) and is_concrete(index):
         return attempt_operation(name, operator.getitem, value, index)
-    unknown = unknown_result(name(), value, index)
-    return value.item(index, unknown) if isinstance(value, UnknownVersion) else unknown
+    return unknown_result(name(), value, index)
 
 
 def describe_value(value: object) -> str:

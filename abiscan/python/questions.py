@@ -245,11 +245,6 @@ class AskedWorld:
         return self._ask_once("python", lambda world: world.python)  # type: ignore[return-value]
 
     @property
-    def newest_python(self) -> tuple[int, int] | None:
-        """The newest interpreter that it may be. Who wants to compare it alone asks by ``tells``."""
-        return self._ask_once("newest python", lambda world: world.newest_python)  # type: ignore[return-value]
-
-    @property
     def cpu(self) -> Cpu | None:
         """The processor, None if it is not known."""
         return self._ask_once("cpu", lambda world: world.cpu)  # type: ignore[return-value]

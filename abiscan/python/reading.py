@@ -81,7 +81,9 @@ class PackageReader:
         self._modules = modules or self._files.top_level()
         self._other_modules = other_modules
         self._built_for = built_for
-        self._code: dict[tuple[tuple[int, int] | Answer, Surroundings], tuple[PythonCode, RunCache]] = {}
+        self._code: dict[tuple[tuple[int, int] | Answer, Surroundings], PythonCode] = {}
+        self._done: dict[tuple[tuple[str | None, ...], Surroundings], RunCache] = {}
+        """The runs: those of Pythons for which the same files are modules are one, where these answer alike."""
         self._open_loads: tuple[PythonLine, ...] | None = None
 
     def read(
@@ -252,11 +254,10 @@ class PackageReader:
     def _code_for(self, world: World, surroundings: Surroundings | None) -> tuple[PythonCode, RunCache]:
         key = world.python, surroundings or Surroundings()
         if key not in self._code:
-            others = (code for (_, around), (code, _) in self._code.items() if around == key[1])
-            twin = next(others, None)
-            code = PythonCode(self._files, self._modules, *key) if twin is None else twin.on(key[0])
-            self._code[key] = code, RunCache()
-        return self._code[key]
+            twin = next((code for (_, around), code in self._code.items() if around == key[1]), None)
+            self._code[key] = PythonCode(self._files, self._modules, *key) if twin is None else twin.on(key[0])
+        done = self._done.setdefault((self._files.extensions(key[0]), key[1]), RunCache())
+        return self._code[key], done
 
 
 def read_package(

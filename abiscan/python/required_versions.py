@@ -1,4 +1,4 @@
-"""The version of a distribution that is required and not known: what all versions agree on that may be installed."""
+"""The version of a distribution that is required and not known; what all versions agree on that a target may have."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Final
 from packaging.version import InvalidVersion, Version
 
 from abiscan.python.model import World
-from abiscan.python.values import NotKnown, TargetExpression, TextWithHoles, Why
+from abiscan.python.values import NotKnown, TargetExpression, TextWithHoles, Versions, Why
 
 _FAR: Final = 999_999
 """The part of a version that no other one comes after."""
@@ -26,6 +26,18 @@ class _WorldWithVersion:
         return getattr(self._world, name)
 
 
+class _Required(Versions, frozen=True, kw_only=True):
+    """The versions of a distribution that meet a requirement."""
+
+    distribution: str
+    specifier: str
+
+    def worlds(self, world: World, bounds: Iterable[object]) -> Iterator[World]:
+        """Yield worlds that have them."""
+        for version in _sample_versions(self.specifier, bounds):
+            yield _WorldWithVersion(world, version)  # type: ignore[misc]
+
+
 def required_version(distribution: str, specifier: str) -> TargetExpression | None:
     """Return the version of a distribution of which no more is known than what is required; None for no version."""
     versions = list(_sample_versions(specifier, ()))
@@ -34,24 +46,24 @@ def required_version(distribution: str, specifier: str) -> TargetExpression | No
     return TargetExpression(
         f"version({distribution!r})",
         lambda world: getattr(world, "version_of_required", versions[0]),
-        required=(distribution, specifier),
+        versions=_Required(why=Why.ELSEWHERE, distribution=distribution, specifier=specifier),
     )
 
 
 def agreed(expression: TargetExpression, world: World) -> object:
     """Return what an expression is for all versions that may be there; not known if that depends on which one is."""
-    assert expression.required is not None
+    assert expression.versions is not None
+    why = expression.versions.why
     first: object = None
-    for number, version in enumerate(_sample_versions(expression.required[1], expression.bounds)):
-        of_world: World = _WorldWithVersion(world, version)  # type: ignore[assignment]
+    for number, of_world in enumerate(expression.versions.worlds(world, expression.bounds)):
         try:
             value = expression.of(of_world)
         except Exception:  # noqa: BLE001 - whatever computing with a version may raise: others may not
-            return NotKnown(expression.name, Why.ELSEWHERE)
+            return NotKnown(expression.name, why)
         if number and (type(value), value) != (type(first), first):
             if value and isinstance(value, str) and isinstance(first, str):
-                return TextWithHoles(expression.name, Why.ELSEWHERE, truth=True, parts=("", ""))
-            return NotKnown(expression.name, Why.ELSEWHERE)
+                return TextWithHoles(expression.name, why, truth=True, parts=("", ""))
+            return NotKnown(expression.name, why)
         first = value
     return first
 

@@ -29,7 +29,6 @@ from abiscan.python.model import Answer, Raised, World, in_words
 from abiscan.python.questions import Answered, AskedWorld, KeptAnswers, sign_of
 from abiscan.python.special import text
 from abiscan.python.systems import strip_folders
-from abiscan.python.unknown_python import without_patch
 from abiscan.python.values import Class, PythonError, TextOfError, TextWithHoles, Thrown
 
 _log = logging.getLogger("abiscan.python")
@@ -94,7 +93,7 @@ class Runs:
     """Runs a package's code for one target, unless that was done for another one which answers alike.
 
     :param fresh: gives a world of the target in which nothing is loaded yet
-    :param cache: what has been done for targets with the same Python and the same surroundings
+    :param cache: what has been done for targets with the same surroundings, whose Pythons find the same files
     """
 
     def __init__(
@@ -278,7 +277,7 @@ def as_raised(machine: PythonMachine, failure: PythonError, depth: int = 0) -> R
         message = None
     exact = not isinstance(message, TextWithHoles)
     message = message.shown() if isinstance(message, TextWithHoles) else message
-    if isinstance(message, str) and (shown := without_patch(message, machine.world.python)) != message:
+    if isinstance(message, str) and (shown := machine.without_patch(message)) != message:
         message, exact = shown, False
     # As a traceback shows it (language reference, 7.8): the cause, or else the context, unless ``raise … from``
     # suppresses it.

@@ -156,6 +156,10 @@ class PackageFiles:
                     return candidate
         return None
 
+    def extensions(self, python: tuple[int, int] | Answer) -> tuple[str | None, ...]:
+        """Return the file that a Python finds for each extension module that there may be."""
+        return tuple(self.extension(stem, python) for stem in self._by_stem)
+
     @cached_property
     def _by_stem(self) -> dict[str, list[str]]:
         """The libraries, by their paths up to the first dot of the name."""

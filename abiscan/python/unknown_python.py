@@ -1,16 +1,14 @@
-"""``sys.version_info`` of a Python that is not known: what the oldest and the newest that it may be have in common."""
+"""The version of Python, of which a target may have several: what follows from it is asked, and not which one it is."""
 
 from __future__ import annotations
 
-import operator
 import re
-from collections.abc import Callable
-from typing import Any, Final, NamedTuple
+from collections.abc import Callable, Iterable, Iterator
+from typing import Final, NamedTuple
 
 from abiscan.python.model import Answer, World
-from abiscan.python.values import NotKnown
+from abiscan.python.values import TargetExpression, Versions, Why
 
-_ITEMS: Final = {".major": 0, "[0]": 0, ".minor": 1, "[1]": 1}
 _LEAST: Final = (3, 0)
 _MOST: Final = (3, 99)
 """No torch whose wheels are not listed is for Python 2, and there is no Python 4."""
@@ -32,6 +30,11 @@ def as_number(version: VersionInfo) -> int:
     return (version.major << 24) + (version.minor << 16) + (version.micro << 8) + 0xF0
 
 
+def names_patch(text: str) -> bool:
+    """Whether a text may have a patch release of Python in it that is not known."""
+    return f".{_LAST_PATCH}" in text
+
+
 def without_patch(text: str, python: tuple[int, int] | Answer) -> str:
     """Return a text with ``?`` for the patch release of Python, for which the last that there may be stands in."""
     if isinstance(python, Answer):
@@ -40,52 +43,48 @@ def without_patch(text: str, python: tuple[int, int] | Answer) -> str:
     return re.sub(rf"(?<![\d.])({major}\.{minor}\.){_LAST_PATCH}(?![\d.])", r"\1?", text)
 
 
-class UnknownVersion(NotKnown, frozen=True, eq=False, kw_only=True):
-    """``sys.version_info``, its beginning, one of its first two items, or ``sys.hexversion``.
-
-    :ivar tells: asks the target what follows from its Pythons: see ``AskedWorld.tells``
-    :ivar pick: takes the part from the whole: that of a newer Python is no less
-    """
-
-    tells: Callable[[str, Callable[[World], object]], object]
-    pick: Callable[[Any], Any] = VersionInfo._make
-
-    def part(self, suffix: str, *args: object) -> NotKnown:
-        """Return what comes out of it by an attribute, a call or an index."""
-        index = _ITEMS.get(suffix)
-        part = super().part(suffix, *args)
-        return part if index is None else self._taken(part, operator.itemgetter(index))
-
-    def item(self, index: object, part: NotKnown) -> NotKnown:
-        """Return an item or a slice of it, ``part`` if it is another than the beginning."""
-        if isinstance(index, slice) and index.start in (None, 0) and index.step in (None, 1):
-            return self._taken(part, lambda version: tuple(version)[index])
-        return self.part(f"[{index}]") if isinstance(index, int) else part
-
-    def _taken(self, part: NotKnown, take: Callable[[Any], Any]) -> NotKnown:
-        if self.pick != VersionInfo._make:
-            return part
-        return UnknownVersion(part.name, part.why, part.origin, tells=self.tells, pick=take)
+def is_older(world: World, version: tuple[int, ...]) -> bool:
+    """Whether the Python of a target is certainly older than a version."""
+    newest = world.newest_python if isinstance(world.python, Answer) else world.python
+    return newest is not None and newest < version
 
 
-def decide_comparison(name: str, compare: Callable[[Any, Any], object], left: object, right: object) -> bool | None:
-    """Return a comparison of a version that comes out alike for all Pythons of the target, None if it does not."""
-    version, bound = (left, right) if isinstance(left, UnknownVersion) else (right, left)
-    if not (isinstance(version, UnknownVersion) and isinstance(bound, (int, tuple))):
-        return None
+def is_newer(world: World, version: tuple[int, ...]) -> bool:
+    """Whether the Python of a target is certainly a version or a newer one."""
+    oldest = world.oldest_python if isinstance(world.python, Answer) else world.python
+    return oldest is not None and oldest >= version
 
-    def ask(world: World) -> bool | None:
-        oldest, newest = (
-            version.pick(VersionInfo(*python))
-            for python in (world.oldest_python or _LEAST, world.newest_python or _MOST)
-        )
-        if compare in (operator.eq, operator.ne) and oldest < bound < newest:
-            return None
-        answers = {bool(compare(*((end, bound) if version is left else (bound, end)))) for end in (oldest, newest)}
-        return answers.pop() if len(answers) == 1 else None
 
-    try:
-        answer = version.tells(f"whether {name} for {bound!r}", ask)
-    except TypeError:
-        return None
-    return answer if isinstance(answer, bool) else None
+class _WorldOnPython:
+    """A world with a certain Python."""
+
+    def __init__(self, world: World, python: tuple[int, int]) -> None:
+        self._world, self.python = world, python
+
+    def __getattr__(self, name: str) -> object:
+        return getattr(self._world, name)
+
+
+class _Pythons(Versions, frozen=True):
+    """Those that a target may have."""
+
+    def worlds(self, world: World, _bounds: Iterable[object]) -> Iterator[World]:
+        """Yield a world for each of them."""
+        if not isinstance(world.python, Answer):
+            yield world
+            return
+        (major, oldest), (_, newest) = world.oldest_python or _LEAST, world.newest_python or _MOST
+        for minor in range(oldest, newest + 1):
+            yield _WorldOnPython(world, (major, minor))  # type: ignore[misc]
+
+
+_PYTHONS: Final = _Pythons(why=Why.ENVIRONMENT)
+
+
+def of_python(name: str, of: Callable[[VersionInfo], object]) -> TargetExpression:
+    """Return what follows from the version of Python, as a question to the target."""
+
+    def of_world(world: World) -> object:
+        return of(VersionInfo(*(world.newest_python or _MOST if isinstance(world.python, Answer) else world.python)))
+
+    return TargetExpression(name, of_world, versions=_PYTHONS)

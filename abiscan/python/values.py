@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import ast
 import enum
-from collections.abc import Callable, Collection, Iterator, Sequence, Sized
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence, Sized
 from itertools import chain
 from pathlib import PurePath
 from typing import Any, Final, Protocol
@@ -216,6 +216,19 @@ class OptionalModule(NotNone, frozen=True):
         return NotNone(f"{self.name}.{name}")
 
 
+class Versions(Struct, frozen=True, kw_only=True):
+    """The versions of something that a target may have, of which it is not known which one it has.
+
+    :ivar why: why it is not known
+    """
+
+    why: Why
+
+    def worlds(self, world: World, bounds: Iterable[object]) -> Iterable[World]:
+        """Return a world for each stretch of versions on which no comparison with some bounds changes."""
+        raise NotImplementedError
+
+
 class TargetExpression(Opaque, Struct, frozen=True, eq=False):
     """What follows from the versions of the target, and is not asked of it yet.
 
@@ -225,16 +238,29 @@ class TargetExpression(Opaque, Struct, frozen=True, eq=False):
     :ivar name: what it is, and how it is computed
     :ivar of: computes it for a target
     :ivar size: how many operations that takes
-    :ivar required: the distribution whose version it follows from, and what is required of that; see
-        ``required_versions``
+    :ivar versions: those that the target may have, where it may have several
     :ivar bounds: the constants that it is made with: what that version is compared with is among them
     """
 
     name: str
     of: Callable[[World], object]
     size: int = 1
-    required: tuple[str, str] | None = None
+    versions: Versions | None = None
     bounds: tuple[object, ...] = ()
+
+
+class OpenVersion(NotKnown, frozen=True, eq=False, kw_only=True):
+    """What the versions that a target may have do not agree on: they may on what the code makes of it.
+
+    :ivar expression: the question
+    """
+
+    expression: TargetExpression
+
+
+def reopened(value: object) -> object:
+    """Return a value as the question to the target that it was, if it was not decided."""
+    return value.expression if type(value) is OpenVersion else value
 
 
 class TextOfError(Struct, frozen=True):

@@ -68,7 +68,7 @@ def _model_dataclass(machine: PythonMachine, args: Args, kwargs: Kwargs) -> obje
             kwargs.get("unsafe_hash", False) is not False or kwargs.get("eq", True) is not True or unknown is not None
         )
         if not machine.is_speculative:
-            _check_fields(cls, keyword_only=kwargs.get("kw_only") is not None, since_3_11=_is_since_3_11(machine))
+            _check_fields(cls, keyword_only=kwargs.get("kw_only") is not None, since_3_11=machine.since(3, 11))
         cls.names.setdefault("__match_args__", tuple(cls.fields()))
         if kwargs.get("init", True) is not False:
             cls.names.setdefault("__init__", FieldsInitialiser(cls))
@@ -106,11 +106,6 @@ def _check_fields(cls: Class, *, keyword_only: bool, since_3_11: bool) -> None:
         if lacks and has_default:
             raise thrown(TypeError, f"non-default argument '{name}' follows default argument")
         has_default = has_default or not lacks
-
-
-def _is_since_3_11(machine: PythonMachine) -> bool:
-    python = machine.world.python
-    return isinstance(python, tuple) and python >= (3, 11)
 
 
 def _mutable_kind(default: object, *, since_3_11: bool) -> str | None:

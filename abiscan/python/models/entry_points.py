@@ -81,9 +81,7 @@ def model_entry_points(machine: PythonMachine, args: Args, kwargs: Kwargs) -> ob
     """Return the entry points of a group; without one, they are not known."""
     unknown = NotKnown(f"{_NAME}()", Why.ENVIRONMENT)
     group = kwargs.get("group")
-    python = machine.world.python
-    takes_group = isinstance(python, Answer) or python >= (3, 10)
-    if args or not isinstance(group, str) or not takes_group:
+    if args or not isinstance(group, str) or machine.before(3, 10):
         return unknown
     own = machine.files.entry_points(group)
     others = machine.library.surroundings.have_entry_points(group, own or ())

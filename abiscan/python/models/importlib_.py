@@ -507,8 +507,7 @@ def _make_util(_machine: PythonMachine) -> object:
     )
 
 
-def _make_machinery(machine: PythonMachine) -> object:
-    python = machine.world.python
+def _make_machinery(_machine: PythonMachine) -> object:
     names = native_functions(
         "importlib.machinery",
         FileFinder=_model_finder,
@@ -516,13 +515,18 @@ def _make_machinery(machine: PythonMachine) -> object:
         SourceFileLoader=_source_loader,
         ModuleSpec=_make_spec,
     )
-    suffixes = (
-        NotKnown("EXTENSION_SUFFIXES")
-        if isinstance(python, Answer)
-        else machine.files.system.extension_suffixes(python, machine.world.machine)
+    return Namespace(
+        "importlib.machinery",
+        {**names, "PathFinder": PathFinder()},
+        of_target={"EXTENSION_SUFFIXES": _extension_suffixes},
     )
-    names |= {"EXTENSION_SUFFIXES": suffixes, "PathFinder": PathFinder()}
-    return Namespace("importlib.machinery", names)
+
+
+def _extension_suffixes(machine: PythonMachine) -> object:
+    python = machine.world.python
+    if isinstance(python, Answer):
+        return NotKnown("EXTENSION_SUFFIXES")
+    return machine.files.system.extension_suffixes(python, machine.world.machine)
 
 
 def _make_resources(_machine: PythonMachine) -> object:

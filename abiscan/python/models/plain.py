@@ -27,7 +27,7 @@ from abiscan.python.models.namespace import (
 )
 from abiscan.python.operations import apply_binary, attempt_operation, describe_value
 from abiscan.python.special import text
-from abiscan.python.unknown_python import UnknownVersion, VersionInfo, as_number
+from abiscan.python.unknown_python import as_number, of_python
 from abiscan.python.values import (
     NotKnown,
     PythonError,
@@ -135,16 +135,8 @@ def _model_exit(_machine: PythonMachine, args: Args, _kwargs: Kwargs) -> object:
 
 
 def _make_sys(machine: PythonMachine) -> object:
-    python = machine.world.python
-    if isinstance(python, Answer):
-        tells = machine.world.tells
-        version: object = UnknownVersion("sys.version_info", Why.ENVIRONMENT, tells=tells)
-        number: object = UnknownVersion("sys.hexversion", Why.ENVIRONMENT, tells=tells, pick=as_number)
-    else:
-        version = VersionInfo(*python)
-        number = as_number(VersionInfo(*python))
     names: dict[str, object] = {
-        "version_info": version,
+        "version_info": of_python("sys.version_info", lambda version: version),
         "platform": machine.files.system.sys_platform,
         "byteorder": "little",
         "maxsize": 2**63 - 1,
@@ -154,7 +146,7 @@ def _make_sys(machine: PythonMachine) -> object:
         "stdout": Stream(),
         "argv": NotKnown("sys.argv", Why.ENVIRONMENT),
         "orig_argv": PythonCommand(),
-        "hexversion": number,
+        "hexversion": of_python("sys.hexversion", as_number),
     }
     return Namespace(
         "sys",
@@ -183,16 +175,16 @@ def _make_platform(machine: PythonMachine) -> object:
     def given(value: object) -> Model:
         return lambda _machine, _args, _kwargs: value
 
-    python = machine.world.python
     # As in ``sys.version_info``, the patch release is not known: the last that there may be.
-    parts = None if isinstance(python, Answer) else tuple(map(str, VersionInfo(*python)[:3]))
     names = native_functions(
         "platform",
         system=given(machine.files.system.name),
         machine=given(machine.world.machine),
         processor=given(machine.world.machine),
-        python_version=given(".".join(parts) if parts else NotKnown("platform.python_version()")),
-        python_version_tuple=given(parts or NotKnown("platform.python_version_tuple()")),
+        python_version=given(of_python("platform.python_version()", lambda version: ".".join(map(str, version[:3])))),
+        python_version_tuple=given(
+            of_python("platform.python_version_tuple()", lambda version: tuple(map(str, version[:3])))
+        ),
         python_implementation=given("CPython"),
         architecture=given(("64bit", "WindowsPE" if machine.files.system.is_windows else "ELF")),
     )
@@ -428,8 +420,7 @@ def _make_ctypes(machine: PythonMachine) -> object:
 
 def _config_variable(machine: PythonMachine, name: object) -> object:
     """Return a variable of Python's build; the suffix of extension modules is the one that packages ask for."""
-    python = machine.world.python
-    if name in {"EXT_SUFFIX", "SOABI"} and not isinstance(python, Answer):
+    if name in {"EXT_SUFFIX", "SOABI"} and not isinstance(python := machine.world.python, Answer):
         suffix = machine.files.system.extension_suffixes(python, machine.world.machine)[0]
         return suffix if name == "EXT_SUFFIX" else suffix.strip(".").rpartition(".")[0]
     return NotKnown(f"sysconfig.get_config_var({describe_value(name)})", Why.ENVIRONMENT)

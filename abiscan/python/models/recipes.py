@@ -69,8 +69,8 @@ class Recipe(Modelled):
 
     def get_attribute(self, machine: PythonMachine, name: str) -> object:
         """Return what the reading knows by that name."""
-        python, since = machine.world.python, SINCE.get(f"{self._module.name}.{name}")
-        if since is not None and isinstance(python, tuple) and python < since:
+        since = SINCE.get(f"{self._module.name}.{name}")
+        if since is not None and machine.before(*since):
             raise thrown(AttributeError, f"module '{self._module.name}' has no attribute '{name}'")
         # The recipe runs once, when the first of its names is asked for.
         if name in self._names and name not in self._known.names and name not in self._known.absent:

@@ -407,8 +407,7 @@ def _file_of_module(machine: PythonMachine, module: str) -> str | None:
     around = machine.library.surroundings.torch_folder
     root = str(around.parent) if around else machine.files.system.root
     if is_core(module):
-        python = machine.world.python
-        if module != CORE or isinstance(python, Answer) or machine.files.system.is_windows:
+        if module != CORE or machine.files.system.is_windows or isinstance(python := machine.world.python, Answer):
             return None
         return f"{root}/torch/_C.cpython-{python[0]}{python[1]}-{machine.world.machine}-linux-gnu.so"
     path = f"{root}/{module.replace('.', '/')}"

@@ -19,7 +19,7 @@ from abiscan.python.inferred_schemas import (
     type_named,
 )
 from abiscan.python.machine import PythonMachine
-from abiscan.python.model import Answer, World
+from abiscan.python.model import World
 from abiscan.python.models.namespace import Kwargs
 from abiscan.python.models.torch_module import lacks
 from abiscan.python.torch_texts import release_of
@@ -73,8 +73,7 @@ def _mutated(value: object) -> str | tuple[str, ...] | None:
 
 def _text_of(machine: PythonMachine, text: str) -> object:
     """Return the text of an error, as far as it is known."""
-    python = machine.world.python
-    with_bar = sys.version_info >= _WITH_BAR or isinstance(python, Answer) or python >= _WITH_BAR
+    with_bar = sys.version_info >= _WITH_BAR or not machine.before(*_WITH_BAR)
     parts = (text.partition(_TYPES)[0] + _TYPES, "") if with_bar and _TYPES in text else tuple(text.split(UNCLEAR))
     return TextWithHoles("the types of a schema", parts=parts) if len(parts) > 1 else text
 

@@ -10,14 +10,18 @@ from typing import TYPE_CHECKING, cast
 import pytest
 
 from abiscan.inputs.requirement import read_metadata
+from abiscan.python import runs
 from abiscan.python.model import Answer, Raised
+from abiscan.python.reading import PackageReader
 from abiscan.python.unknown_python import VersionInfo, as_number
 from abiscan.python.written import write_expression
 from abiscan.verdict.any_system import possible_pythons
-from tests.unit.python.packages import FakeWorld, reading_of
+from tests.unit.python.packages import FakeWorld, TextSources, reading_of
 
 if TYPE_CHECKING:
     from abiscan.inputs.sources import Target
+    from abiscan.python.imports import PythonInterpreter
+    from abiscan.python.machine import Choices
 
 OLDEST, NEWEST = (3, 10), (3, 14)
 CONDITIONS = (
@@ -59,15 +63,61 @@ def test_a_comparison_is_decided_where_all_pythons_agree(condition: str) -> None
     world = FakeWorld(python=Answer.UNKNOWN, oldest_python=OLDEST, newest_python=NEWEST)
     (outcome,) = reading_of({"p/__init__.py": code}, world).imports
     truths = {
-        eval(condition, {"version": VersionInfo(3, minor, micro), "number": as_number(VersionInfo(3, minor, micro))})
+        eval(condition, {"version": VersionInfo(3, minor), "number": as_number(VersionInfo(3, minor))})
         for minor in range(OLDEST[1], NEWEST[1] + 1)
-        for micro in range(30)
     }
     if outcome.raised is Answer.UNKNOWN:
         assert outcome.conditions
-        assert len(truths) == 2 or condition.startswith(("version[1:]", "version ==")), "all Pythons agree"
+        assert len(truths) == 2, "all Pythons agree"
     else:
         assert truths == {outcome.raised is not None}
+
+
+@pytest.mark.parametrize(
+    ("code", "condition"),
+    [
+        ("version = '.'.join(str(part) for part in sys.version_info[:3])", "Version(version) >= Version('3.10')"),
+        ("version = '.'.join([str(part) for part in sys.version_info[:2]])", "Version(version) >= Version('3.8.1')"),
+        ("version = platform.python_version()", "Version(version).release >= (3, 8)"),
+        ("major, minor = sys.version_info[:2]", "major == 3 and minor >= 8"),
+        ("major, *others = sys.version_info", "major == 3 and others[0] >= 8"),
+        ("class Has:\n    version = sys.version_info\n", "Has.version[1] >= 10"),
+        ("held = {'version': sys.version_info}", "held['version'].minor >= 10"),
+        ("def is_new(version=sys.version_info): return (3, 8) <= version < (3, 15)", "is_new()"),
+    ],
+)
+def test_what_is_made_of_a_version_is_decided_where_all_pythons_agree(code: str, condition: str) -> None:
+    code = (
+        f"import platform, sys\nfrom packaging.version import Version\n{code}\nif {condition}:\n    raise ValueError\n"
+    )
+    world = FakeWorld(python=Answer.UNKNOWN, oldest_python=OLDEST, newest_python=NEWEST)
+    (outcome,) = reading_of({"p/__init__.py": code}, world).imports
+    assert isinstance(outcome.raised, Raised)
+
+
+@pytest.mark.parametrize(
+    ("code", "count"),
+    [
+        ("import sys\nif sys.version_info >= (3, 8):\n    pass\n", 1),
+        ("import sys\nif sys.version_info >= (3, 12):\n    pass\n", 2),
+        ("import sys\nname = f'cp{sys.version_info[1]}'\nif name == 'cp9':\n    import nope\n", 4),
+        ("import tomllib\n", 2),
+        ("import zoneinfo\n", 1),
+    ],
+)
+def test_pythons_that_answer_alike_share_a_run(code: str, count: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    made: list[str] = []
+    import_once = runs._import_once
+
+    def note(machine: PythonInterpreter, module: str, choices: Choices) -> runs.Run:
+        made.append(module)
+        return import_once(machine, module, choices)
+
+    monkeypatch.setattr(runs, "_import_once", note)
+    reader = PackageReader(TextSources({"p/__init__.py": code}))
+    for minor in (10, 11, 12, 13):
+        reader.read(lambda minor=minor: FakeWorld(python=(3, minor)))  # type: ignore[misc]
+    assert len(made) == count
 
 
 @pytest.mark.skipif(sys.version_info.releaselevel != "final", reason="the number of a final release is asked for")
