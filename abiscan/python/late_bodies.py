@@ -98,6 +98,18 @@ def walk_with(tree: ast.AST, words: re.Pattern[bytes]) -> Iterator[ast.AST]:
             waiting += child_nodes(node)
 
 
+def definitions_in(tree: ast.AST, name: str) -> Iterator[ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef]:
+    """Yield the functions and classes of a name in a tree; few bodies are parsed for it."""
+    words = re.compile(rb"\b(?:def|class)[\s\\]+%b\b" % re.escape(name.encode()))
+    waiting = [tree]
+    while waiting:
+        node = waiting.pop()
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)) and node.name == name:
+            yield node
+        if "late" not in node.__dict__ or _may_have(node, words):
+            waiting += child_nodes(node)
+
+
 def _may_have(node: Any, words: re.Pattern[bytes]) -> bool:
     """Whether a function that is not parsed yet has one of some words, or may call something in its parameters."""
     source, _line, start, end, _body = node.__dict__["late"]

@@ -8,6 +8,7 @@ shows elsewhere that it knows that the name may be missing.
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Final
@@ -54,6 +55,8 @@ _LOOKS_AT_PARAMETERS: Final = regex(
     rb"\b(?:signature|getfullargspec|getargspec)\(\s*([\w.]*)|\b(?:co_varnames|__kwdefaults__)\b"
 )
 """What a source has that asks functions for their parameters, and which."""
+_ASKS_PARAMETERS: Final = (b"signature(", b"argspec(", b"co_varnames", b"__kwdefaults__")
+"""One of which it has then: to look for these takes a small part of the time."""
 
 
 def later_uses(
@@ -170,8 +173,8 @@ def _doubtful_operators(code: PythonCode, operators: KnownOperators) -> Iterator
 def _unguarded_mentions(
     code: PythonCode,
     names: TorchNames,
-    requested: Mapping[str, Iterable[str]],
-    called: Mapping[str, Iterable[str]],
+    requested: Mapping[str, Collection[str]],
+    called: Mapping[str, Collection[str]],
     operators: KnownOperators,
     settled: SettledConditions,
 ) -> list[Mention]:
@@ -191,7 +194,8 @@ def _unguarded_mentions(
     asked = {(mention.use.name, mention.use.error) for mention in mentions if mention.asked}
     open_uses = [mention for mention in mentions if not mention.guarded]
     distinct = {_asked_of(mention.use): mention.use for mention in open_uses}
-    handled = {asked for asked, use in distinct.items() if _is_handled(code, use)}
+    asking = functools.cache(lambda: [source for source in map(code.source, code.sources) if _asks_parameters(source)])
+    handled = {asked for asked, use in distinct.items() if _is_handled(code, use, asking)}
     return [
         replace(mention, doubtful=mention.doubtful or is_known)
         for mention in open_uses
@@ -208,9 +212,9 @@ def _may_be_missed(code: PythonCode, use: LaterUse) -> bool:
     )
 
 
-def _within_limit(code: PythonCode, wanted: Mapping[str, Iterable[str]]) -> Mapping[str, Iterable[str]]:
+def _within_limit(code: PythonCode, wanted: Mapping[str, Collection[str]]) -> Mapping[str, Collection[str]]:
     """Leave out what too many sources mention to parse them all."""
-    parsed, kept = set[str](), dict[str, Iterable[str]]()
+    parsed, kept = set[str](), dict[str, Collection[str]]()
     for name, files in sorted(wanted.items(), key=lambda item: (size_of(code, item[1]), item[0])):
         if size_of(code, parsed.union(files)) <= MOST_PARSED:
             parsed.update(files)
@@ -270,8 +274,8 @@ def _calls_with_lists(code: PythonCode, names: TorchNames) -> Iterator[tuple[str
         for method in methods_with_lists(code.source(file)) if code.torch_uses(file) else ():
             if method not in lost:
                 definition = f"def {method}(".encode()  # of a class that may be the one that is meant
-                is_own = any(definition in code.source(path) for path in code.sources)
-                lost[method] = not is_own and operators.lost_list(f"{ATEN}{method}", LISTED)
+                is_lost = operators.lost_list(f"{ATEN}{method}", LISTED)
+                lost[method] = is_lost and not any(definition in code.source(path) for path in code.sources)
             if lost[method]:
                 yield f"{METHODS}{method}", file
 
@@ -312,8 +316,11 @@ def _asked_of(use: LaterUse) -> tuple[str, str, PassedArguments]:
     return use.name, use.how, use.arguments
 
 
-def _is_handled(code: PythonCode, use: LaterUse) -> bool:
-    """Whether a package shows that it knows what a torch lacks, or sets it."""
+def _is_handled(code: PythonCode, use: LaterUse, asking: Callable[[], list[bytes]]) -> bool:
+    """Whether a package shows that it knows what a torch lacks, or sets it.
+
+    :param asking: returns the sources that ask functions for their parameters
+    """
     name = use.name.rpartition(".")[2]
     if operator := operator_named(use.name):
         return _is_defined(code, operator) or (use.how != "call" and _is_known(code, operator.partition("::")[2]))
@@ -322,26 +329,31 @@ def _is_handled(code: PythonCode, use: LaterUse) -> bool:
         return _is_known(code, name) or any(bound.search(code.source(file)) for file in code.sources)
     if use.how in {"option", "compile"}:  # to set it does not add it
         texts = [f'"{name}"'.encode(), f"'{name}'".encode()]
-        asking = [source for source in map(code.source, code.sources) if b"hasattr(" in source]
-        return any(text in source for source in asking for text in texts)
+        looking = [source for source in map(code.source, code.sources) if b"hasattr(" in source]
+        return any(text in source for source in looking for text in texts)
     if use.how == "package":
         needed = BY_FUNCTION[use.name].needs or ""
         if code.requires(needed) or code.surroundings.installed(needed) is True:
             return True
     if use.how not in {"call", "method", "default", "omission", "package", "removed"}:
         return _is_known(code, name)
-    sources = [code.source(file) for file in code.sources]
     if use.how not in {"call", "method"}:
+        sources = list(map(code.source, code.sources))
         words: Sequence[bytes] = BY_FUNCTION[use.name].handled if use.name in BY_FUNCTION else ()
     else:
         quoted = (f"{quote}{word}{quote}".encode() for word in use.arguments.keywords for quote in "\"'")
         words = [*quoted]
         # Texts for readers have names in backticks.
         in_code = re.compile(rb"(?<![`\w])%b\b" % name.encode())
-        sources = [source for source in sources if _looks_at_parameters(source, name.encode())]
+        sources = [source for source in asking() if _looks_at_parameters(source, name.encode())]
         if any(in_code.search(source) for source in sources):
             return True
     return code.may_set(name) or any(word in source for source in sources for word in words)
+
+
+def _asks_parameters(source: bytes) -> bool:
+    """Whether a source may ask functions for their parameters."""
+    return any(sign in source for sign in _ASKS_PARAMETERS) and _LOOKS_AT_PARAMETERS.search(source) is not None
 
 
 def _looks_at_parameters(source: bytes, name: bytes) -> bool:

@@ -207,7 +207,7 @@ class Mentions:
         file: str,
         names: TorchNames,
         requested: Collection[str],
-        called: Collection[str],
+        called: Mapping[str, Collection[str]],
         operators: KnownOperators,
         settled: SettledConditions,
     ) -> None:
@@ -226,7 +226,7 @@ class Mentions:
         self._marks = settled.marks_among(self._mentioning(), self._tree) if self._tree else frozenset[str]()
         is_lazy = not isinstance(code.python, Answer) and code.python >= ANNOTATED_LAZILY
         self._evaluates_annotations = not (is_lazy or code.postpones_annotations(file))
-        self._loads_weights = LOAD.function in called and names.has(*LOAD.sign) is True
+        self._loads_weights = file in called.get(LOAD.function, ()) and names.has(*LOAD.sign) is True
 
     def all(self) -> Iterator[Mention]:
         """Yield them all; none of a source that cannot be parsed, nor what follows an expression nested too deeply."""

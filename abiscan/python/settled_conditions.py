@@ -17,6 +17,7 @@ from typing import Final
 from msgspec import Struct
 
 from abiscan.python.bound_names import names_bound_in
+from abiscan.python.late_bodies import definitions_in
 from abiscan.python.library import PythonCode
 from abiscan.python.nodes import walk
 from abiscan.python.sources import is_for_users
@@ -35,7 +36,6 @@ from abiscan.python.version_guards import (
 _MOST_PARSED: Final = 2_000_000
 """Of the sources that mention one function, in bytes."""
 _LOGGING: Final = frozenset({"debug", "info", "warning", "error", "exception"})
-_FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 _IMPORTS = (ast.Import, ast.ImportFrom)
 
 
@@ -91,7 +91,9 @@ class SettledConditions:
                 if name is not None and self._is_own(node.value.func, tree) and self._only_checks(name):
                     yield checking(name)
             # What a decorator is passed to check the arguments: ``@register(constraints=[_check_device])``.
-            for part in _passed_to_decorators(node) if isinstance(node, _FUNCTIONS) else ():
+            for part in (
+                _passed_to_decorators(node) if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)) else ()
+            ):
                 if are_guarding([part]) and self._is_own(part, tree) and self._only_checks(part.id):
                     yield checking(part.id)
 
@@ -155,12 +157,12 @@ class SettledConditions:
     def _only_checks(self, name: str) -> bool:
         """Whether all functions of a name ask nothing but what they get."""
         if name not in self._checking:
-            trees = [self._code.tree(file) for file in self._mentioning(name)]
+            # Few of them define it, and the others need not be parsed.
+            definition = re.compile(rb"\b(?:def|class)[\s\\]+%b\b" % re.escape(name.encode()))
+            files = (file for file in self._mentioning(name) if definition.search(self._code.source(file)))
+            trees = [self._code.tree(file) for file in files]
             functions = [
-                _asks_nothing(node, tree)
-                for tree in trees
-                for node in (walk(tree) if tree else ())
-                if isinstance(node, (*_FUNCTIONS, ast.ClassDef)) and node.name == name
+                _asks_nothing(node, tree) for tree in trees for node in (definitions_in(tree, name) if tree else ())
             ]
             self._checking[name] = bool(functions) and None not in trees and all(functions)
         return self._checking[name]
