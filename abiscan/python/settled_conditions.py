@@ -36,6 +36,7 @@ from abiscan.python.version_guards import (
 _MOST_PARSED: Final = 2_000_000
 """Of the sources that mention one function, in bytes."""
 _LOGGING: Final = frozenset({"debug", "info", "warning", "error", "exception"})
+_FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 _IMPORTS = (ast.Import, ast.ImportFrom)
 
 
