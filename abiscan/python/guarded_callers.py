@@ -27,6 +27,8 @@ _DECIDING: Final = frozenset({b"if", b"elif", b"else", b"try", b"except", b"fina
 _BRANCHES: Final = _DECIDING - {b"try"}
 _MOST_CALLS: Final = 4
 """How far the calls of a function are followed back."""
+_NEAR_CALLS: Final = 2
+"""How far a condition that asks for a version is taken at its word."""
 _COMMON: Final = frozenset({"forward", "backward", "step", "apply", "run", "reset", "load", "save", "train", "eval"})
 _MOST_DEFINITIONS: Final = 3
 """How many functions of a package may have a name that still tells which of them is meant."""
@@ -49,7 +51,7 @@ class Guard(enum.IntEnum):
 class Callers:
     """The functions, classes and modules that a package uses where a condition decides.
 
-    One whose users are too large to be parsed counts as such.
+    One whose users are too large to be parsed may be such.
 
     :param mentions: the uses that are looked at
     :param imported: see ``later_uses``
@@ -85,10 +87,11 @@ class Callers:
         }
         for name, files in sorted(mentioning.items(), key=lambda item: (size_of(self._code, item[1]), item[0])):
             new = [file for file in files if file not in self._parsed]
-            self._left -= size_of(self._code, new)
-            if self._left < 0:
+            size = size_of(self._code, new)
+            if size > self._left:
                 self._unknown.update([name])
                 continue
+            self._left -= size
             for file in new:
                 self._parse(file)
 
@@ -153,10 +156,11 @@ class Callers:
         is_guarded = not self._guarded.isdisjoint(names.intersection(mention.public[-1:]))
         # Who knows that a call may be rejected asks for a version by words that say so.
         asked = self._by_version if mention.use.error else self._asked
-        for _ in range(_MOST_CALLS):
-            if not (asked | self._unknown).isdisjoint(names):
+        for call in range(_MOST_CALLS):
+            # Far from the function, another one of the same name may well be meant.
+            if call < _NEAR_CALLS and not asked.isdisjoint(names):
                 return Guard.SURE
-            is_guarded = is_guarded or not self._asked.isdisjoint(names)
+            is_guarded = is_guarded or not (self._asked | self._unknown).isdisjoint(names)
             names = {user for name in names for user in self._users.get(name, ()) if not self._is_common(user)}
         tree = self._code.tree(mention.use.file) if mention.nested else None
         own = [node for node in tree.body if getattr(node, "name", None) in mention.public] if tree else []

@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from itertools import accumulate
-from typing import Final
+from typing import Final, TypeGuard
 
 from msgspec import Struct, field
 from msgspec.structs import replace
@@ -62,6 +62,7 @@ from abiscan.python.version_guards import (
 )
 from abiscan.python.version_questions import (
     CATCHING_ALL,
+    CATCHING_ANY,
     CATCHING_CALLS,
     CATCHING_IMPORTS,
     TESTS,
@@ -303,11 +304,8 @@ class Mentions:
 
     def _surely_succeeds(self, node: ast.Import | ast.ImportFrom) -> bool:
         """Whether an import is one of what this torch has, as far as is known."""
-        if isinstance(node, ast.Import):
-            imported = [alias.name for alias in node.names]
-        else:
-            imported = [f"{'.' * node.level}{node.module}.{alias.name}" for alias in node.names]
-        return all(name.partition(".")[0] == "torch" and lacking_part(self._names, name) is None for name in imported)
+        names = _imported_names(node)
+        return all(name.partition(".")[0] == "torch" and lacking_part(self._names, name) is None for name in names)
 
     def _node(self, node: ast.AST, scope: _Scope) -> Iterator[Mention]:
         if isinstance(node, _DEFINED):
@@ -394,10 +392,44 @@ class Mentions:
             caught=scope.caught | caught,
         )
         yield from self._body(node.body, body)
+        surely_caught = self._error_of(node.body, scope)
         for handler in node.handlers:
-            yield from self._body(handler.body, _guarded(scope))
+            # The first that catches what surely happens is run.
+            is_run = surely_caught is not None and not surely_caught.isdisjoint(caught_by(handler))
+            yield from self._body(handler.body, scope if is_run else _guarded(scope))
+            surely_caught = None if is_run else surely_caught
         yield from self._body(node.orelse, _guarded(scope) if node.handlers else scope)
         yield from self._body(node.finalbody, scope)
+
+    def _error_of(self, body: Sequence[ast.stmt], scope: _Scope) -> frozenset[str] | None:
+        """Return what catches the error that statements surely end in, as they take what this torch lacks; None if they
+        may succeed.
+        """
+        inside = replace(scope, origins=(_imported_by(body), *scope.origins))
+        texts: dict[str, object] = {}
+        for statement in body:
+            if isinstance(statement, (ast.Import, ast.ImportFrom)):
+                if any(map(self._lacks, _imported_names(statement))):
+                    return CATCHING_IMPORTS | CATCHING_ANY
+                continue
+            value = statement.value if isinstance(statement, (ast.Assign, ast.Expr)) else None
+            if isinstance(value, ast.Constant):
+                texts |= {name: value.value for name, _ in names_bound_by(statement)}
+                continue
+            if _is_lookup(value):
+                name = texts.get(getattr(value.args[1], "id", ""), getattr(value.args[1], "value", None))
+                owner = self._full_name(value.args[0], inside)[1]
+                full = f"{owner}.{name}" if owner else None
+            else:
+                full = self._full_name(value, inside)[1] if value is not None else None
+            # What comes before may end in another error.
+            return CATCHING_ALL if full is not None and self._lacks(full) else None
+        return None
+
+    def _lacks(self, full: str) -> bool:
+        is_of_torch = full.partition(".")[0] == self._names.top
+        lacking = lacking_part(self._names, full) if is_of_torch else None
+        return lacking is not None and lacking.split(".")[1] not in DEVICE_MODULES
 
     def _truth(self, test: ast.expr, scope: _Scope) -> bool | None:
         """Whether a condition holds in this torch that asks whether a module of it has a name; None for all others."""
@@ -700,6 +732,25 @@ def _arguments_of(node: ast.Call) -> PassedArguments:
         takes_more=len(plain) < len(node.args),
         takes_keywords=len(keywords) < len(node.keywords),
     )
+
+
+def _imported_names(node: ast.Import | ast.ImportFrom) -> list[str]:
+    """Return what an import takes, by full names."""
+    if isinstance(node, ast.Import):
+        return [alias.name for alias in node.names]
+    return [f"{'.' * node.level}{node.module}.{alias.name}" for alias in node.names]
+
+
+def _imported_by(body: Sequence[ast.stmt]) -> Origins:
+    """Return what the names stand for that statements import, whatever else binds them."""
+    imports = (statement for statement in body if isinstance(statement, _IMPORTS))
+    return {name: origin for statement in imports for name, origin in names_bound_by(statement)}
+
+
+def _is_lookup(node: ast.expr | None) -> TypeGuard[ast.Call]:
+    """Whether an expression is ``getattr(module, name)``."""
+    is_getattr = isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "getattr"
+    return is_getattr and isinstance(node, ast.Call) and len(node.args) == 2 and not node.keywords
 
 
 def make_origins(body: ast.AST) -> Origins:

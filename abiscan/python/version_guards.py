@@ -39,6 +39,9 @@ _IS_TORCH_THERE: Final = regex(
     r"_?(?:is_)?(?:py)?torch_(?:is_)?(?:available|installed)|_?(?:has|have)_(?:py)?torch", re.IGNORECASE
 )
 """Words for whether there is a torch, of whatever release."""
+_IS_PACKAGE_THERE: Final = regex(r"(?:module|package|lib|library|import)s?_?(?:is_)?(?:available|installed)|find_spec")
+"""Words of functions that are asked for a package by its name."""
+_PACKAGE: Final = regex(r"[A-Za-z_][\w.-]*")
 _VERSION_ARGUMENT: Final = regex(r"torch|\W*\d+\.\d+.*")
 """A text that a decorator gets which asks for a version: ``@implement_for("torch", "2.4")``."""
 _SAYING_NOTHING: Final = frozenset({"torch", "np", "numpy", *sys.stdlib_module_names})
@@ -100,10 +103,14 @@ def asks_for_version(tests: Sequence[ast.expr], values: Collection[str]) -> bool
 
 
 def words_in(node: ast.AST, values: Collection[str] = ()) -> Iterator[str]:
-    """Yield the names and texts in a part of a source, without what asks an object or a value for an attribute."""
+    """Yield the names and texts in a part of a source, without what asks an object or a value for an attribute, or
+    whether there is a package other than torch.
+    """
     waiting = [node]
     while waiting:
         part = waiting.pop()
+        if _asks_for_package(part):
+            continue
         waiting += part.args[2:] if isinstance(part, ast.Call) and _asks_value(part, values) else child_nodes(part)
         if isinstance(part, ast.Name):
             yield part.id
@@ -111,6 +118,15 @@ def words_in(node: ast.AST, values: Collection[str] = ()) -> Iterator[str]:
             yield part.attr
         elif isinstance(part, ast.Constant) and isinstance(part.value, str) and " " not in part.value:
             yield "version" if _VERSION_ARGUMENT.fullmatch(part.value) else part.value
+
+
+def _asks_for_package(node: ast.AST) -> bool:
+    """Whether a call asks if there is another package, of whatever version: ``module_available("openvino")``."""
+    if not (isinstance(node, ast.Call) and len(node.args) == 1 and not node.keywords):
+        return False
+    name, called = getattr(node.args[0], "value", None), getattr(node.func, "attr", getattr(node.func, "id", ""))
+    is_package = isinstance(name, str) and _PACKAGE.fullmatch(name) is not None and not _OF_TORCH.search(name)
+    return is_package and _IS_PACKAGE_THERE.search(called) is not None
 
 
 def guards_what_follows(statement: ast.stmt, values: Collection[str]) -> bool:

@@ -17,8 +17,8 @@ from abiscan.python.version_guards import (
     words_in,
 )
 
-_CATCHING_ANY: Final = frozenset({"Exception", "BaseException"})
-CATCHING_ALL: Final = _CATCHING_ANY | {"AttributeError"}
+CATCHING_ANY: Final = frozenset({"Exception", "BaseException"})
+CATCHING_ALL: Final = CATCHING_ANY | {"AttributeError"}
 CATCHING_IMPORTS: Final = frozenset({"ImportError", "ModuleNotFoundError"})
 CATCHING_CALLS: Final = frozenset({"TypeError"})
 TESTS = (ast.If, ast.IfExp, ast.While)
@@ -81,7 +81,7 @@ def not_raised_again(node: ast.Try) -> set[str]:
         name
         for handler in node.handlers
         for name in caught_by(handler)
-        if not (name in CATCHING_IMPORTS | _CATCHING_ANY and isinstance(handler.body[-1], ast.Raise))
+        if not (name in CATCHING_IMPORTS | CATCHING_ANY and isinstance(handler.body[-1], ast.Raise))
     }
 
 

@@ -935,6 +935,40 @@ def test_a_call_that_only_what_may_ask_keeps_from_happening() -> None:
     assert not all_uses({**sources, "pack/sub.py": code.replace("MANY", "HAS_VERBOSE_COMPAT")}, "2.7.0")
 
 
+@pytest.mark.parametrize(
+    ("caller", "doubtful"),
+    [
+        ("def g(o):\n  if not module_available('openvino'): raise ModuleNotFoundError\n  f(o)\n", [True]),
+        ("def g(o):\n  if not module_available('torch_xla'): raise ModuleNotFoundError\n  f(o)\n", []),
+        ("def g(o):\n  if not is_available('2.4'): raise ModuleNotFoundError\n  f(o)\n", []),
+        ("def g(o): f(o)\ndef h(o): g(o)\nif HAS_VERBOSE_COMPAT: h(1)\n", [True]),  # it may be about another h
+        ("def g(o): f(o)\ndef h(o): g(o)\nif HAS_VERBOSE_COMPAT: g(1)\n", []),
+    ],
+)
+def test_what_asks_for_another_package_or_stands_far_away_is_no_sure_guard(caller: str, doubtful: list[bool]) -> None:
+    code = f"import torch\ndef f(o): return {VERBOSE}(o, verbose=1)\n{caller}"
+    found = all_uses({"pack/__init__.py": "", "pack/sub.py": code}, "2.7.0")
+    assert [use.doubtful for use in found] == doubtful
+
+
+@pytest.mark.parametrize(
+    ("body", "names"),
+    [
+        ("import torch._six\n  except ImportError:", [GONE]),
+        ("from torch._six import inf\n  except:", [GONE]),
+        ("n = 'traceable'\n    getattr(torch.autograd.function, n)\n  except Exception:", [GONE]),
+        (f"x = {WORD}\n  except (AttributeError, KeyError):", [GONE]),
+        ("import torch.fx\n  except ImportError:", []),
+        ("import torch._six\n  except ValueError:", ["torch._six"]),
+        (f"other()\n    x = {WORD}\n  except AttributeError:", []),
+        ("import torch._six\n  except ImportError: pass\n  except Exception:", []),
+    ],
+)
+def test_a_handler_of_what_surely_fails_is_no_guard(body: str, names: list[str]) -> None:
+    assert [use[0] for use in names_in(f"import torch\ndef f():\n  try:\n    {body}\n    {GONE}\n")] == names
+    assert not names_in(f"import torch\ndef f():\n  try:\n    {body}\n    {GONE}\n", "1.8.0")
+
+
 def test_which_releases_have_a_method_that_only_says_that_it_is_gone() -> None:
     history = call_history("torch.Tensor.symeig", PassedArguments(keywords=("eigenvectors",)))
     assert history.span[1] == "1.13.1"
