@@ -84,16 +84,20 @@ def _was_there(names: TorchNames, use: str) -> bool:
 
 
 def _imports_absent(library: PythonCode, file: str, names: TorchNames) -> bool:
-    """Whether a source imports a module that this torch does not have; it may have a function of that name."""
+    """Whether a source imports a module that this torch does not have; it may have a function of that name. Or a name
+    of one, whatever the releases that are known have.
+    """
     package = package_of(file)
     # Few of its imports can name one: what the others stand for need not be looked up.
-    lines = (line for line in library.outline(file).imports if absolute_name(package, line.module).startswith("torch"))
+    lines = [line for line in library.outline(file).imports if absolute_name(package, line.module).startswith("torch")]
     targets = {target for line in lines for target in library.resolved(line, package).targets}
-    return any(
-        names.has_module(target) is False
-        for target in targets
-        if target.startswith("torch.") and target.split(".")[1] not in DEVICE_MODULES
-    )
+    absent = any(names.has_module(target) is False for target in targets if _is_of_core(target))
+    taken = (f"{line.module}.{name}" for line in lines if not line.nested for name in line.names if name != "*")
+    return absent or any(names.first_lacking(name) is not None for name in taken if _is_of_core(name))
+
+
+def _is_of_core(name: str) -> bool:
+    return name.startswith("torch.") and name.split(".")[1] not in DEVICE_MODULES
 
 
 def _looks_up_operator(library: PythonCode, file: str) -> bool:

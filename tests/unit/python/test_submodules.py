@@ -43,3 +43,18 @@ def test_a_package_that_puts_something_else_in_its_place_is_not_imported_again(m
     assert [outcome.module for outcome in outcomes] == ["pack.fails.used"]
     # What fails is imported once more, by itself; the others were imported in turn.
     assert imported == ["pack.fails.used"]
+
+
+@pytest.mark.parametrize(
+    ("source", "fails"),
+    [
+        ("from torch.utils.data.dataloader import _DataLoaderIter\n", True),  # microsoft/nni#2026: gone before 1.4.0
+        ("from torch.utils.data.dataloader import DataLoader\n", False),
+        ("try:\n  from torch.utils.data.dataloader import _DataLoaderIter\nexcept ImportError: pass\n", False),
+    ],
+)
+def test_a_name_that_no_known_release_has(source: str, *, fails: bool) -> None:
+    fresh = functools.partial(FakeWorld, torch_names=embedded_names.names("1.4.0"))
+    reader = PackageReader(TextSources({"pack/__init__.py": "", "pack/old.py": source}), ["pack"])
+    outcomes = reader.failing_submodules(fresh, None, reader.read(fresh).imports, lambda _: True)
+    assert [outcome.module for outcome in outcomes] == ["pack.old"] * fails
