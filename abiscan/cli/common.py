@@ -331,8 +331,9 @@ def install_checked(
     line: CommandLine,
     words: Sequence[str],
     cpus: tuple[str, ...] = (),
-) -> NoReturn:
-    """Run an installer, after a check if it will install something.
+) -> None:
+    """Run an installer in place of this process, after a check if it will install something; not if only a plan was
+    asked for.
 
     :param program: the command that ``words`` are passed to
     :param environment_for: returns the environment that it installs into with some arguments of ``install``
@@ -365,7 +366,7 @@ def install_checked(
             line = msgspec.structs.replace(line, arguments=again)
             command = (*line.command, *again)
 
-        def check() -> tuple[str, ...]:
+        def check() -> tuple[str, ...] | None:
             return _check_install(installer, environment_for(line.arguments), command, line.arguments, own, cpus)
 
         with errors_reported():
@@ -374,11 +375,14 @@ def install_checked(
 
             if supervisor.is_possible() and not click.get_current_context().find_root().params["no_isolation"]:
                 # The check runs the installer itself, which writes and connects, so only time and memory are limited.
-                command = supervisor.result_of(check, Confinement.NONE)
+                checked = supervisor.result_of(check, Confinement.NONE)
             else:
                 # The folder is gone before the installer takes the place of this process: nobody would remove it later.
                 with process.scratch_folder():
-                    command = check()
+                    checked = check()
+        if checked is None:
+            return
+        command = checked
     # Refuse, rather than let an installation through unchecked because an option is newer than this version of abiscan.
     elif line.doubt is not None and "install" in line.arguments and FORCE not in own:
         problem = f"abiscan does not know the option {line.doubt}, so it does not know which command this is"
@@ -396,11 +400,11 @@ def _check_install(
     arguments: Sequence[str],
     own: Collection[str],
     cpus: tuple[str, ...],
-) -> tuple[str, ...]:
-    """Say what an install would break; end the process if it would, unless the user insists, and if only a plan was
-    asked for.
+) -> tuple[str, ...] | None:
+    """Say what an install would break; end the process if it would, unless the user insists.
 
-    Returns the command line with which the installer installs what was checked.
+    Returns the command line with which the installer installs what was checked; None if only a plan was asked for,
+    which is printed.
 
     :param words: the command line as the user typed it
     :param own: the options for abiscan itself
@@ -446,7 +450,7 @@ def _check_install(
         if outcome.output is not None:
             for text, is_error in zip(outcome.output, (False, True), strict=True):
                 click.echo(text, nl=False, err=is_error)
-            sys.exit(0)
+            return None
         return outcome.words
 
 

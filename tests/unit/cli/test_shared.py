@@ -205,7 +205,7 @@ class Installing:
         monkeypatch.delenv("PIP_NO_INPUT", raising=False)
 
     def run(self, *words: str, line: CommandLine | None = None) -> int | str | None:
-        """The code that the command ends with; None if the installer takes over."""
+        """The code that the command ends with; None if the installer takes over, or has done everything."""
         own = tuple(word for word in words[1:] if word not in common.OWN_OPTIONS)
         line = line or CommandLine(command=words[:1], arguments=own)
         context = click.Context(click.Command("x"))
@@ -215,7 +215,8 @@ class Installing:
             except SystemExit as end:
                 return end.code
             except Replaced:
-                return None
+                pass
+        return None
 
 
 CHANGE = TorchChange(before="2.8.0", after="2.9.1", requested=False)
