@@ -91,19 +91,29 @@ def test_a_pipe_does_not_show_it() -> None:
     assert (done.code, done.out, done.err) == (0, "done\n", "")
 
 
-FORMATS: Final = (
-    ("check", "--torch", TORCH, "-v"),
-    ("check", "--torch", TORCH, "--format", "sarif"),
-    ("check", "--torch", TORCH, "--format", "junit"),
-    ("check", "--torch", TORCH, "--gpu", "9.0", "--format", "markdown"),
-    ("matrix", "--torch", TORCH, "-v"),
-    ("matrix", "--torch", TORCH, "--format", "html"),
-    ("ops", "-v"),
-    ("coverage", "--torch", TORCH, "-v", "--backend", "CPU"),
-)
+FORMATS: Final = [
+    *(
+        pytest.param(tuple(line.split()), id=line)
+        for line in (
+            f"check --torch {TORCH} -v",
+            f"check --torch {TORCH} --format sarif",
+            f"matrix --torch {TORCH} --format html",
+            "ops -v",
+            f"coverage --torch {TORCH} -v --backend CPU",
+        )
+    ),
+    *(
+        pytest.param(tuple(line.split()), id=line, marks=pytest.mark.long)
+        for line in (
+            f"check --torch {TORCH} --format junit",
+            f"check --torch {TORCH} --gpu 9.0 --format markdown",
+            f"matrix --torch {TORCH} -v",
+        )
+    ),
+]
 
 
-@pytest.mark.parametrize("words", FORMATS, ids=" ".join)
+@pytest.mark.parametrize("words", FORMATS)
 def test_a_kept_answer_prints_the_same(words: tuple[str, ...], cache_home: Path) -> None:
     def printed() -> Finished:
         done = run(*words, SAMPLES / "coverage" / "backend.so")

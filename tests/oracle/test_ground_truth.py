@@ -72,9 +72,9 @@ def recorded_of(is_large: bool) -> list[ground_truth.Pair]:
 
 
 @needs_corpus
-@either_size
-def test_every_recorded_load_is_predicted_from_the_release_number_alone(is_large: bool) -> None:
-    pairs = recorded_of(is_large)
+@pytest.mark.long  # those of the small wheels are above
+def test_every_recorded_load_is_predicted_from_the_release_number_alone() -> None:
+    pairs = ground_truth.recorded()
     shipped = shipped_by(pairs)
     wrong = {
         f"{pair.corpus} {pair.path} on torch {pair.torch}": found

@@ -103,7 +103,9 @@ def test_an_abort_when_a_part_is_used_first(tmp_path: Path) -> None:
     assert (done.stdout, done.returncode < 0) == ("imported\n", True)
 
 
-@pytest.mark.parametrize("first", ["", "import json\n", "from . import helper\n", "import torch\n"])
+@pytest.mark.parametrize(
+    "first", ["", "import json\n", pytest.param("from . import helper\n", marks=pytest.mark.long), "import torch\n"]
+)
 def test_a_library_that_is_loaded_before_torch_is_imported(first: str, tmp_path: Path) -> None:
     sample = (SAMPLES / "loads" / "loads.so").read_bytes()
     load = "import ctypes, os\nctypes.CDLL(os.path.join(os.path.dirname(__file__), '_C.so'))\n"

@@ -22,6 +22,13 @@ from abiscan.results.verdict import Verdict
 _TORCH: Final = interpreter.installed_torch()
 
 pytestmark = pytest.mark.skipif(not shutil.which("g++") or _TORCH is None, reason="needs g++ and torch")
+each_kind = pytest.mark.parametrize(
+    "options",
+    [
+        pytest.param(("-pie", "-fPIE"), id="position-independent"),
+        pytest.param(("-no-pie",), id="fixed", marks=pytest.mark.long),
+    ],
+)
 
 # What the program is linked with, in place of torch's own: it has more.
 _STUB: Final = """
@@ -119,7 +126,7 @@ def _lib() -> Path:
     return _TORCH / "lib"
 
 
-@pytest.mark.parametrize("options", [("-pie", "-fPIE"), ("-no-pie",)], ids=["position-independent", "fixed"])
+@each_kind
 def test_a_program_that_lacks_nothing(options: tuple[str, ...], tmp_path: Path) -> None:
     program = compiled(tmp_path, *options)
     done = run(program)
@@ -178,7 +185,7 @@ def test_a_function_that_an_initialiser_calls_on_a_condition_is_missing(tmp_path
     assert result.call_error is not None
 
 
-@pytest.mark.parametrize("options", [("-pie", "-fPIE"), ("-no-pie",)], ids=["position-independent", "fixed"])
+@each_kind
 def test_a_function_that_is_missing_ends_it_when_it_is_called(options: tuple[str, ...], tmp_path: Path) -> None:
     program = compiled(tmp_path, "-DCALL", "-Wl,-z,lazy", *options)
     assert run(program).returncode == 0
@@ -262,7 +269,7 @@ def test_data_that_grew_since_it_was_copied(tmp_path: Path) -> None:
     assert done.stderr.removeprefix("./program: ").strip() in result.findings[0].message
 
 
-@pytest.mark.parametrize("options", [("-pie", "-fPIE"), ("-no-pie",)], ids=["position-independent", "fixed"])
+@each_kind
 @pytest.mark.parametrize("namespace", ["abiscan_program", "aten"])
 def test_what_its_initialisers_register(namespace: str, options: tuple[str, ...], tmp_path: Path) -> None:
     program = compiled(tmp_path, f'-DNAMESPACE="{namespace}"', *options, source=_REGISTERING, stub=None)

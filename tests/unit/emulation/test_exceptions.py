@@ -101,7 +101,7 @@ def _recovered(folder: Path, body: str, level: str, *options: str) -> Registrati
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("level", ["-O0", "-O2"])
+@pytest.mark.parametrize("level", [pytest.param("-O0", marks=pytest.mark.long), "-O2"])
 @pytest.mark.parametrize(("body", "names"), CAUGHT.values(), ids=CAUGHT)
 def test_the_initialiser_goes_on_behind_a_handler(tmp_path: Path, body: str, names: list[str], level: str) -> None:
     found = _recovered(tmp_path, body, level)

@@ -207,6 +207,7 @@ def installed_torch() -> Path:
     return torch
 
 
+@pytest.mark.long
 @pytest.mark.slow
 @needs_torch
 def test_the_right_torch_costs_next_to_nothing(tmp_path: Path, installed_torch: Path) -> None:
