@@ -398,6 +398,7 @@ class Class(Opaque, Struct, eq=False):
     :ivar is_ordered: whether a dataclass orders its objects by their fields
     :ivar is_compared: whether objects of a dataclass are equal if their fields are
     :ivar is_frozen: whether the fields of its objects cannot be set
+    :ivar uncompared: the fields of a dataclass that do not count for that
     :ivar is_hashed: whether the objects of a dataclass may have a hash although they are not frozen
     :ivar subclasses: the classes that derive from it directly
     :ivar is_changed: whether attributes were set or deleted after it was made
@@ -413,6 +414,7 @@ class Class(Opaque, Struct, eq=False):
     is_dataclass: bool = False
     is_ordered: bool = False
     is_compared: bool = True
+    uncompared: frozenset[str] = frozenset()
     is_frozen: bool = False
     is_hashed: bool = False
     subclasses: list[Class] = field(default_factory=list)

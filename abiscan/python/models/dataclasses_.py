@@ -10,6 +10,7 @@ from msgspec import Struct
 from abiscan.python.machine import PythonMachine
 from abiscan.python.modelled import Modelled, Native
 from abiscan.python.models.namespace import Args, Kwargs, Namespace
+from abiscan.python.special import repr_of
 from abiscan.python.values import ABSENT, Class, Instance, NotKnown, PythonError, thrown
 
 
@@ -20,12 +21,26 @@ class DataField(Modelled, Struct, frozen=True, eq=False):
     :ivar factory: the function that makes the default
     :ivar in_init: whether ``__init__`` has an argument for it
     :ivar is_keyword: whether the code says if that is a keyword
+    :ivar is_shown: whether it is in the ``repr`` of an object
+    :ivar is_compared: whether objects that differ in it are unequal
     """
 
     default: object
     factory: object = None
     in_init: bool = True
     is_keyword: bool = False
+    is_shown: bool = True
+    is_compared: bool = True
+
+
+class Field(Modelled, Struct, frozen=True, eq=False):
+    """A field, as ``dataclasses.fields`` lists it."""
+
+    attributes: dict[str, object]
+
+    def get_attribute(self, machine: PythonMachine, name: str) -> object:
+        """Return its name, its annotation, and what ``field()`` was told of it."""
+        return self.attributes.get(name, NotKnown(f"Field.{name}"))
 
 
 class FieldsInitialiser(Modelled, Struct, frozen=True, eq=False):
@@ -44,12 +59,37 @@ class FieldsInitialiser(Modelled, Struct, frozen=True, eq=False):
         return None
 
 
+class FieldsText(Modelled, Struct, frozen=True, eq=False):
+    """The ``__repr__`` that ``dataclass`` makes.
+
+    :ivar owner: the class that it was made for
+    """
+
+    owner: Class
+    binds: ClassVar[bool] = True
+
+    def call(self, machine: PythonMachine, args: Args, kwargs: Kwargs) -> object:
+        """Return the names and values of the fields."""
+        made, fields = args[0] if args else None, self.owner.names.get("__dataclass_fields__")
+        if not isinstance(made, Instance) or not isinstance(fields, dict):
+            return NotKnown("repr()")
+        shown = [
+            name for name, field in fields.items() if field.attributes["repr"] and not field.attributes["is_pseudo"]
+        ]
+        texts = [repr_of(machine, machine.get_attribute(made, name)) for name in shown]
+        inside = ", ".join(f"{name}={text}" for name, text in zip(shown, texts, strict=True))
+        known = all(isinstance(text, str) for text in texts)
+        return f"{made.cls.qualified or made.cls.name}({inside})" if known else NotKnown("repr()")
+
+
 def _model_field(_machine: PythonMachine, _args: Args, kwargs: Kwargs) -> object:
     return DataField(
         kwargs.get("default", ABSENT),
         kwargs.get("default_factory"),
         kwargs.get("init", True) is not False,
         "kw_only" in kwargs,
+        kwargs.get("repr", True) is not False,
+        kwargs.get("compare", True) is not False,
     )
 
 
@@ -72,12 +112,44 @@ def _model_dataclass(machine: PythonMachine, args: Args, kwargs: Kwargs) -> obje
         cls.names.setdefault("__match_args__", tuple(cls.fields()))
         if kwargs.get("init", True) is not False:
             cls.names.setdefault("__init__", FieldsInitialiser(cls))
-        # Code that asks for these looks at objects of ``dataclasses`` that are not modelled.
-        for name in ("__dataclass_fields__", "__dataclass_params__"):
-            cls.names[name] = NotKnown(f"{cls.name}.{name}")
+        cls.names["__dataclass_params__"] = NotKnown(f"{cls.name}.__dataclass_params__")
+        cls.names["__dataclass_fields__"] = fields = _list_fields(cls)
+        if isinstance(fields, dict):
+            cls.uncompared = frozenset(name for name, field in fields.items() if not field.attributes["compare"])
+        if kwargs.get("repr", True) is True and "__repr__" not in cls.names:
+            cls.names["__repr__"] = FieldsText(cls)
         return cls
     # What is not a class here is an unknown number of options: ``@dataclass(**options)``.
     return Native("dataclass", lambda machine, made, _kwargs: _model_dataclass(machine, [*made, *args], kwargs))
+
+
+def _list_fields(cls: Class) -> dict[str, Field] | NotKnown:
+    """Return the fields by name, those that are no arguments and variables of the class among them."""
+    if cls.is_open():
+        return NotKnown(f"{cls.name}.__dataclass_fields__")
+    annotations: dict[str, object] = {}
+    for ancestor in reversed(cls.ancestry()):
+        own = ancestor.names.get("__annotations__") if isinstance(ancestor, Class) and ancestor.is_dataclass else None
+        annotations |= own if isinstance(own, dict) else {}
+    made = {}
+    for name in cls.fields():
+        kind = getattr(annotations.get(name), "name", "")
+        if "KW_ONLY" in kind:
+            continue
+        default = cls.find(name, ABSENT)
+        told = default if isinstance(default, DataField) else DataField(default)
+        made[name] = Field(
+            {
+                "name": name,
+                "type": annotations.get(name, NotKnown(f"the type of {name}")),
+                "init": told.in_init,
+                "repr": told.is_shown,
+                "compare": told.is_compared,
+                "is_pseudo": "ClassVar" in kind or "InitVar" in kind,
+                **({} if told.default is ABSENT else {"default": told.default}),
+            }
+        )
+    return made
 
 
 def _check_fields(cls: Class, *, keyword_only: bool, since_3_11: bool) -> None:

@@ -26,7 +26,7 @@ def run(code: str) -> dict[str, Any]:
     """What Python binds."""
     names: dict[str, Any] = {"__name__": "p"}
     with warnings.catch_warnings(action="ignore"):
-        exec(compile(code, "real", "exec"), names)
+        exec(compile(code, "real", "exec", dont_inherit=True), names)
     return names
 
 
