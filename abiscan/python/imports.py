@@ -555,7 +555,7 @@ class PythonInterpreter(Calls):
         for alias in node.names:
             frame.line = line
             if alias.name == "*":
-                self._import_all(module, scope)
+                self._import_all(module, name, scope)
             else:
                 self.bind(alias.asname or alias.name, self._take_name(module, name, alias.name), scope)
 
@@ -661,8 +661,10 @@ class PythonInterpreter(Calls):
                 raise
             raise thrown(AttributeError, f"module '{module.name}' has no attribute '{name}'") from None
 
-    def _import_all(self, module: object, scope: Scope) -> None:
+    def _import_all(self, module: object, full: str, scope: Scope) -> None:
         if not isinstance(module, PythonModule):
+            if is_of_torch(full):
+                torch_module.check_listed(self, full)
             scope.module.open_ = True
             return
         # What a package lists may be submodules, which are imported.

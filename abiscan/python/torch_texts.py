@@ -87,6 +87,10 @@ WORDINGS: Final = (
     ),
 )
 
+LISTED_IN_VAIN: Final[dict[tuple[str, MinorVersion], str]] = {
+    ("torch.utils.data", (1, 7)): "BatchSamplerDistributedSamplerDataset",
+}
+"""What ``__all__`` of a module lists first that the module does not have, in a release: commas are missing there."""
 LIBRARY_SINCE: Final[dict[str, MinorVersion]] = {
     "custom_op": (2, 4), "register_fake": (2, 4), "register_kernel": (2, 4), "register_autograd": (2, 4),
     "triton_op": (2, 6), "wrap_triton": (2, 6), "register_torch_dispatch": (2, 5), "register_vmap": (2, 5),

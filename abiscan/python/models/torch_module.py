@@ -14,7 +14,7 @@ from abiscan.python.model import Answer, World
 from abiscan.python.modelled import Modelled
 from abiscan.python.torch_classes import CLASSES, missing_attribute
 from abiscan.python.torch_names import CORE, Callee, is_core
-from abiscan.python.torch_texts import NO_BACKEND, release_of, wording_of
+from abiscan.python.torch_texts import LISTED_IN_VAIN, NO_BACKEND, release_of, wording_of
 from abiscan.python.values import (
     Listing,
     NotKnown,
@@ -391,6 +391,16 @@ def _may_be_replaced(machine: PythonMachine, module: str, name: str) -> bool:
         lambda world: world.torch_names is None or world.torch_names.source.is_patched(name),
     )
     return answer is True or _may_be_added(machine, module, name)
+
+
+def check_listed(machine: PythonMachine, module: str) -> None:
+    """Raise what a star raises if ``__all__`` of a module lists what is not there."""
+    name = machine.world.tells(
+        f"what {module}.__all__ lists in vain",
+        lambda world: LISTED_IN_VAIN.get((module, release_of(world.torch_version) or (0, 0))),
+    )
+    if isinstance(name, str):
+        raise lacks(AttributeError, f"module '{module}' has no attribute '{name}'")
 
 
 def cannot_import(machine: PythonMachine, module: str, name: str) -> Thrown:

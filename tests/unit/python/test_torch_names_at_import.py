@@ -23,6 +23,16 @@ def raised(code: str, release: str = "2.13.0", **world: object) -> str | None:
     return f"{outcome.exception}: {outcome.message}" if isinstance(outcome, Raised) else None
 
 
+@pytest.mark.parametrize(
+    ("release", "is_listed"), [("1.6.0", False), ("1.7.0", True), ("1.7.1", True), ("1.8.0", False)]
+)
+def test_what_a_module_lists_and_lacks(release: str, *, is_listed: bool) -> None:
+    """From torch/utils/data/__init__.py of the four releases; euagendas/m3inference#12 reports it."""
+    text = "AttributeError: module 'torch.utils.data' has no attribute 'BatchSamplerDistributedSamplerDataset'"
+    for code, fails in {"import *": is_listed, "import Dataset": False}.items():
+        assert raised(f"from torch.utils.data {code}", release, torch_version=release) == (text if fails else None)
+
+
 NOPE = "AttributeError: module 'torch' has no attribute 'nope'"
 
 
