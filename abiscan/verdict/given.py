@@ -67,10 +67,12 @@ class GivenNeighbours:
     """The packages that one target of a command imports of the others.
 
     :param packages: by their top-level modules
+    :param own: the target itself, by its top-level modules
     """
 
-    def __init__(self, packages: Mapping[str, GivenPackage]) -> None:
+    def __init__(self, packages: Mapping[str, GivenPackage], own: Mapping[str, GivenPackage]) -> None:
         self._packages = packages
+        self._all = {**own, **packages}
         self._error: _Error = lambda _module, _name: None
         self._around: dict[Surroundings, Surroundings] = {}
 
@@ -85,12 +87,13 @@ class GivenNeighbours:
                     by_module.setdefault(module, []).append(other)
         chosen = {module: _choose(others, name) for module, others in by_module.items()}
         packages = {module: other for module, other in chosen.items() if other is not None}
-        return cls(packages) if packages else None
+        own = {module: other for other in given if other.source == target for module in other.modules}
+        return cls(packages, own) if packages else None
 
     @property
     def identity(self) -> tuple[object, ...]:
-        """What tells these packages from others."""
-        return tuple((module, *other.identity) for module, other in sorted(self._packages.items()))
+        """What tells these packages, with the target, from others: what imports raise is the same for each of them."""
+        return tuple((module, *other.identity) for module, other in sorted(self._all.items()))
 
     def find(self, module: str) -> GivenPackage | None:
         """Return the package that a top-level module is in."""
@@ -106,7 +109,7 @@ class GivenNeighbours:
         if surroundings not in self._around:
             versions = (
                 (normalized(other.package.name), other.package.version)
-                for other in self._packages.values()
+                for other in self._all.values()
                 if other.package.version and not isinstance(surroundings.version(other.package.name), str)
             )
             self._around[surroundings] = replace(
@@ -119,7 +122,7 @@ class GivenNeighbours:
 
     def _has(self, surroundings: Surroundings, module: str) -> bool | Answer:
         there = surroundings.installed(module)
-        return True if module in self._packages else there
+        return True if module in self._all else there
 
     def _find_error(self, surroundings: Surroundings, module: str, name: str | None) -> Raised | None:
         is_known = surroundings.is_final or surroundings.planned or module.partition(".")[0] in self._packages

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 import abiscan
-from abiscan.verdict.given import list_given
+from abiscan.verdict.given import GivenNeighbours, list_given
 from tests.fakes import package_wheel
 
 NEEDS = "import torch.no_such_module\n"
@@ -52,6 +52,15 @@ def test_what_is_no_package_does_not_hide_those_behind_it(tmp_path: Path) -> Non
     other: Any = "a target of another kind"
     given = list_given([first, other, tmp_path / "broken.whl", tmp_path / "absent.whl", last], str(tmp_path / "site"))
     assert [one.source for one in given] == [first, last]
+
+
+def test_what_imports_raise_is_the_same_next_to_each_target(tmp_path: Path) -> None:
+    """So it is found out once."""
+    wheels = [make_wheel(tmp_path, name, name, "") for name in ("first", "second", "third")]
+    given = list_given(wheels, str(tmp_path / "site"))
+    neighbours = [GivenNeighbours.of(wheel, given) for wheel in wheels]
+    assert len({one.identity for one in neighbours if one}) == 1
+    assert [one.find("second") is None for one in neighbours if one] == [False, True, False]
 
 
 @pytest.mark.parametrize("kind", CASES)
