@@ -29,6 +29,7 @@ from abiscan.findings import Effect, Evidence, Finding
 from abiscan.gpu.devices import Hardware
 from abiscan.index.client import System
 from abiscan.inputs import result_codec
+from abiscan.inputs.interpreter import PythonTag
 from abiscan.inputs.packages import Distribution, is_library
 from abiscan.inputs.session import Session
 from abiscan.inputs.sources import open_archive, requires_torch
@@ -439,9 +440,10 @@ def _check_distribution(
     planned = environment.other_versions(distribution)
     keys = [environment.keys[other] for other in (name, *neighbours)]
     more = result_codec.encode_result(hardware) if hardware else None, cpu_question(session.cpus)
-    question = ["locked", environment.build, *keys, known, list(planned), more]
+    question = ["locked", environment.build, list(environment.system.python), *keys, known, list(planned), more]
     assert environment.build is not None
-    source, choice = environment.sources[name], ReleaseNumber(environment.build)
+    python = PythonTag(major=environment.system.python[0], minor=environment.system.python[1])
+    source, choice = environment.sources[name], ReleaseNumber(environment.build, python)
 
     def find() -> CheckedPackage | None:
         others = [environment.sources[other] for other in neighbours]

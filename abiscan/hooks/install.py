@@ -180,7 +180,7 @@ class Inspector:
         if planned is None:
             return None if "torch" in plan.removed else self.torch_now(plan)
         if build := _embedded_build(plan, planned):
-            return ReleaseNumber(build)
+            return ReleaseNumber(build, interpreter.tag_of(plan.python))
         if not planned.wheel:
             return None
         return TorchAt(self._make_wheel(plan, planned).path)

@@ -90,6 +90,14 @@ def running_interpreter() -> Interpreter:
     )
 
 
+def tag_of(executable: str | None) -> PythonTag:
+    """Return the tag of an interpreter, of the running one for None.
+
+    :raises InputError: it cannot be run, or is not a Python
+    """
+    return running_interpreter().tag if executable is None else ask_interpreter(executable)[0].tag
+
+
 def installed_torch() -> Path | None:
     """Return the torch of the interpreter that runs abiscan, found without importing it."""
     # Each place where a torch could appear later, before the one that is there now, belongs to the record.

@@ -19,7 +19,7 @@ from abiscan.inputs import interpreter as python
 from abiscan.inputs import observed_fs, system
 from abiscan.inputs.addresses import without_credentials
 from abiscan.inputs.files import Files, check_existence
-from abiscan.inputs.interpreter import Interpreter
+from abiscan.inputs.interpreter import Interpreter, PythonTag
 from abiscan.inputs.libraries import Libraries
 from abiscan.inputs.session import Session
 from abiscan.inputs.version import TorchVersion
@@ -118,10 +118,12 @@ class EmbeddedTorch(Struct, frozen=True, kw_only=True):
 
     :ivar build: the number that the user wrote
     :ivar files: where its libraries are put
+    :ivar python: the Python that it is to run in; None for any
     """
 
     build: str
     files: Files
+    python: PythonTag | None = None
 
     @property
     def package(self) -> str:
@@ -129,9 +131,9 @@ class EmbeddedTorch(Struct, frozen=True, kw_only=True):
         return posixpath.join(embedded.SITE, "torch")
 
     @property
-    def interpreter(self) -> None:
-        """Any Python."""
-        return
+    def interpreter(self) -> Interpreter | None:
+        """The Python that it is to run in, known by its version alone."""
+        return Interpreter(tag=self.python) if self.python else None
 
     @property
     def here(self) -> bool:
@@ -309,13 +311,17 @@ class TorchChoice(Protocol):
 
 
 class ReleaseNumber(Struct, frozen=True):
-    """An embedded release, by its number or the full version of a build: ``2.6.0``, ``2.13.0+cu130``."""
+    """An embedded release, by its number or the full version of a build: ``2.6.0``, ``2.13.0+cu130``.
+
+    ``python`` is the Python that it is to run in, None for any that it has wheels for.
+    """
 
     number: str
+    python: PythonTag | None = None
 
     def open(self, files: Files, session: Session) -> Torch:  # noqa: ARG002 - no step takes seconds
         """Open it. Whether it is embedded is only checked for a particular machine."""
-        return EmbeddedTorch(build=self.number, files=files)
+        return EmbeddedTorch(build=self.number, files=files, python=self.python)
 
 
 class TorchAt(Struct, frozen=True):

@@ -364,7 +364,8 @@ class TorchSet:
             errors, is_sound = self._request.import_errors, self._request.is_sound
             # A reading and a look at the same code answer apart: neither depends on which was asked first.
             way = "looked at" if is_sound else "read"
-            around = torch.package, torch.build, *search_path_of(torch), repr(self._request.hardware)
+            python = str(torch.interpreter.tag) if torch.interpreter else None
+            around = torch.package, torch.build, python, *search_path_of(torch), repr(self._request.hardware)
             subject = [way, *around, known, *key[1]]
             read = functools.partial(self._read_neighbour, name, source)
             self._others[key] = OtherImports(self._session, subject, read, errors, neighbouring, is_sound)

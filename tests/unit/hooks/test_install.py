@@ -270,6 +270,16 @@ def test_installed_python_code_counts_where_torch_changes(python: str, index: Pa
     assert "the installed there 1.0 will not work with torch 2.13.0+cpu: ModuleNotFoundError: No module" in error
 
 
+def test_a_torch_that_comes_runs_in_the_python_that_it_is_installed_for(python: str, index: Path) -> None:
+    code = "import sys\nimport torch\nif sys.version_info >= (3, 8):\n    from torch._six import inf\n"
+    code += "else:\n    import no_such_module\n"
+    package_wheel(index, "torch", {}, version="2.13.0")
+    files = {"asks/__init__.py": code.replace("(3, 8)", f"{sys.version_info[:2]}")}
+    package_wheel(index, "asks", {}, files=files, metadata={"Requires-Dist": "torch"}, tag="py3-none-any")
+    error = run(python, "install", "torch==2.13.0", "asks", code=1)
+    assert "asks 1.0 will not work with torch 2.13.0+cpu: ModuleNotFoundError: No module named 'torch._six'" in error
+
+
 def test_a_source_distribution_is_said_to_be_unchecked(python: str, index: Path, tmp_path: Path) -> None:
     backend = f"""
 import shutil
