@@ -6,6 +6,7 @@ compiled extensions is checked against it before anything is installed.
 
 from __future__ import annotations
 
+import functools
 import tempfile
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -285,7 +286,7 @@ class _Comparison:
         rows = self._examine_after()
         failing = [row for row in rows if self._is_failing(row)]
         broken_now = self._broken_before(failing) if has_torch else {row.name for row in failing}
-        unread = (item for item, _ in self._wheels.values() if self._planned.after.find(item.name) is None)
+        unread = (item for item, _ in self._wheels.values() if self._after.find(item.name) is None)
         notes += [f"{item} is not checked: its metadata cannot be read" for item in unread]
         for row in rows:
             planned, wheel = self._find_wheel(row.name)
@@ -319,8 +320,13 @@ class _Comparison:
     def _keeps_torch(self) -> bool:
         return isinstance(self._choice, TorchOf)
 
+    @functools.cached_property
+    def _after(self) -> WholeEnvironment:
+        """The environment as it would be: with another torch, libraries are read from the wheels."""
+        return self._planned.unpack(libraries=self._keeps_torch)
+
     def _examine_after(self) -> list[ExaminedDistribution]:
-        after = self._planned.after
+        after = self._after
         coming = list(filter(None, map(after.find, self._wheels)))
         if not self._keeps_torch:  # of another torch, it is not known what would be found with it
             return examine(after, [*coming, *self._touched], self._session, self._check_distribution)

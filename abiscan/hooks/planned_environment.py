@@ -27,7 +27,7 @@ from abiscan.errors import InputError
 from abiscan.hooks.plan import Plan, Planned
 from abiscan.inputs import branches, package_files
 from abiscan.inputs.files import Wheel
-from abiscan.inputs.packages import Distribution
+from abiscan.inputs.packages import Distribution, is_library
 from abiscan.inputs.session import Session
 
 _FEWEST_TO_SHARE: Final = 4
@@ -51,13 +51,16 @@ class PlannedEnvironment:
         self._folder = folder
         self._session = session
 
-    @functools.cached_property
-    def after(self) -> WholeEnvironment:
-        """The environment as it would be, with the torch that is there."""
+    def unpack(self, *, libraries: bool = True) -> WholeEnvironment:
+        """Return the environment as it would be, with the torch that is there.
+
+        :param libraries: whether the libraries are looked at there: else they are empty
+        """
         first, rest = _halve(list(self._files.values()))
         beside = self._folder.with_name(f"{self._folder.name}-rest")
-        with branches.found_aside(lambda: _unpack_wheels(rest, beside), examination.count_jobs(self._session)) as wait:
-            _unpack_wheels(first, self._folder)
+        unpack = functools.partial(_unpack_wheels, libraries=libraries)
+        with branches.found_aside(lambda: unpack(rest, beside), examination.count_jobs(self._session)) as wait:
+            unpack(first, self._folder)
             wait()
         _move_new(beside, self._folder)
         shutil.rmtree(beside)
@@ -119,13 +122,13 @@ def _halve(paths: Sequence[Path]) -> tuple[Sequence[Path], Sequence[Path]]:
     return paths[:half], paths[half:]
 
 
-def _unpack_wheels(paths: Sequence[Path], folder: Path) -> None:
+def _unpack_wheels(paths: Sequence[Path], folder: Path, *, libraries: bool) -> None:
     """Unpack wheels into a new folder; of two files with one path, the first counts."""
     shutil.rmtree(folder, ignore_errors=True)  # what a process has left that ended early
     folder.mkdir()
     for path in paths:
         with contextlib.suppress(InputError):  # it cannot be read, which is said where it is checked
-            _unpack_wheel(Wheel(path), folder)
+            _unpack_wheel(Wheel(path), folder, libraries=libraries)
 
 
 def _move_new(source: Path, target: Path) -> None:
@@ -138,7 +141,7 @@ def _move_new(source: Path, target: Path) -> None:
             _move_new(path, there)
 
 
-def _unpack_wheel(wheel: Wheel, folder: Path) -> None:
+def _unpack_wheel(wheel: Wheel, folder: Path, *, libraries: bool) -> None:
     """Write the files of a wheel, at the paths that they have once installed: code may read its data as it is imported.
 
     Installers write a RECORD of their own: what that of the wheel leaves out is installed, too.
@@ -152,7 +155,11 @@ def _unpack_wheel(wheel: Wheel, folder: Path) -> None:
             record = Path(path)
         else:
             with contextlib.suppress(InputError, OSError):  # one that is damaged is not there
-                wheel.extract_member(name, Path(path))
+                if libraries or not is_library(name):
+                    wheel.extract_member(name, Path(path))
+                else:
+                    Path(path).parent.mkdir(parents=True, exist_ok=True)
+                    Path(path).touch()
     if record is not None:
         with contextlib.suppress(OSError):  # another wheel has written there
             record.parent.mkdir(parents=True, exist_ok=True)

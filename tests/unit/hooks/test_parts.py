@@ -513,7 +513,7 @@ def test_wheels_unpacked_by_two_processes_lie_as_if_by_one(
         folder.mkdir()
         session = Session(folder=tmp_path / "cache", jobs=2)
         before = WholeEnvironment(python=None, distributions=())
-        PlannedEnvironment(before, Plan(python=None, packages=()), files, folder, session).after  # noqa: B018
+        PlannedEnvironment(before, Plan(python=None, packages=()), files, folder, session).unpack()
         assert not (tmp_path / f"{name}-rest").exists()
         return {str(path.relative_to(folder)): path.read_text() for path in folder.rglob("*") if path.is_file()}
 
@@ -522,8 +522,8 @@ def test_wheels_unpacked_by_two_processes_lie_as_if_by_one(
     assert len(alone) == 1 + 5 * 5
     here, unpack_wheel = os.getpid(), planned_environment._unpack_wheel
 
-    def end_early(wheel: Wheel, folder: Path) -> None:
-        unpack_wheel(wheel, folder)
+    def end_early(wheel: Wheel, folder: Path, *, libraries: bool) -> None:
+        unpack_wheel(wheel, folder, libraries=libraries)
         if os.getpid() != here and is_killed:
             os.kill(os.getpid(), signal.SIGKILL)
 
