@@ -57,6 +57,7 @@ def copy(tmp_path: Path) -> Path:
     return Path(shutil.copytree(PACKAGE, tmp_path / "abiscan", ignore=shutil.ignore_patterns("data", "__pycache__")))
 
 
+@pytest.mark.slow
 def test_each_wrong_import_breaks_a_contract(copy: Path) -> None:
     lines = {}
     for module, wrong in WRONG.items():
@@ -78,6 +79,7 @@ def test_each_wrong_import_breaks_a_contract(copy: Path) -> None:
     assert "- .undefined_symbol -> .symptom (1 import)" in done.stdout
 
 
+@pytest.mark.slow
 def test_a_room_that_no_contract_names_breaks_one(copy: Path) -> None:
     copy.joinpath("attic").mkdir()
     copy.joinpath("attic", "__init__.py").touch()

@@ -31,10 +31,13 @@ CLANG: Final = shutil.which("clang++-19") or shutil.which("clang++")
 FULL: Final = live_torch.build() or ""
 RELEASE: Final = FULL.partition("+")[0]
 
-pytestmark = pytest.mark.skipif(
-    (FULL, Machine.X86_64) not in {(full, machine) for _, machine, full in embedded.builds()},
-    reason="needs a torch whose very build is embedded",
-)
+pytestmark = [
+    pytest.mark.long,
+    pytest.mark.skipif(
+        (FULL, Machine.X86_64) not in {(full, machine) for _, machine, full in embedded.builds()},
+        reason="needs a torch whose very build is embedded",
+    ),
+]
 
 
 @pytest.fixture(scope="module")

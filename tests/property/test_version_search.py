@@ -28,6 +28,7 @@ def problems(draw: st.DrawFn) -> tuple[dict[str, list[Version]], set[Version], s
     return candidates, broken, conflicts
 
 
+@pytest.mark.slow
 @given(problems())
 def test_it_finds_what_trying_everything_finds(
     problem: tuple[dict[str, list[Version]], set[Version], set[frozenset[Version]]],

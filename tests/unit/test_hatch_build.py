@@ -101,6 +101,7 @@ def test_the_source_distribution_leaves_nothing_out(folder: str) -> None:
     assert [str(path) for path in files if str(path) not in included and "__pycache__" not in path.parts] == []
 
 
+@pytest.mark.slow
 def test_with_a_compiler_the_wheel_has_the_extension(package: Path) -> None:
     data = built(package, "standard")
     ((module, place),) = data["force_include"].items()
@@ -123,6 +124,7 @@ def test_an_editable_installation_has_it_among_the_sources(package: Path) -> Non
     assert run(package, CODE) == ["abiscan.emulation.native._core"]
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("no_compiler")
 @pytest.mark.parametrize(
     ("manager", "compiler"), [("apk", "apk add gcc musl-dev python3-dev"), (None, "install a C compiler")]
@@ -143,6 +145,7 @@ def test_without_a_compiler_the_package_says_so(
     assert remedy == f"to have it: {compiler}, then pip install --force-reinstall --no-deps --no-binary abiscan abiscan"
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("no_compiler")
 def test_a_wheel_that_must_have_it_is_not_built_without(package: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ABISCAN_NATIVE", "1")

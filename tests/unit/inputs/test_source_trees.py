@@ -75,6 +75,7 @@ def test_the_python_code_is_judged(make: object, name: str, layout: str, tmp_pat
     assert condition.why == "setup.py compiles an extension of torch: it will be built here, for torch 2.2.0"
 
 
+@pytest.mark.slow
 def test_a_version_without_a_wheel_is_judged_by_its_source(tmp_path: Path) -> None:
     """pip would run its build to download it."""
     tar(tmp_path / "norse-1.1.0.tar.gz", {**CODE, "PKG-INFO": INFO, "setup.py": SETUP})
@@ -84,6 +85,7 @@ def test_a_version_without_a_wheel_is_judged_by_its_source(tmp_path: Path) -> No
     assert done.exit_code == 1
 
 
+@pytest.mark.slow
 def test_a_survey_reads_the_same_source(wheel_index: Path) -> None:
     archive = tar(wheel_index / "norse-1.1.0.tar.gz", {**CODE, "PKG-INFO": INFO, "setup.py": SETUP})
     torches = SurveyTorches(specs=("2.1.2",), python=None)
@@ -93,6 +95,7 @@ def test_a_survey_reads_the_same_source(wheel_index: Path) -> None:
     assert found["sha256"] == hashlib.sha256(archive.read_bytes()).hexdigest()
 
 
+@pytest.mark.slow
 def test_a_downloaded_archive_is_named_without_its_temporary_folder(tmp_path: Path) -> None:
     archive = tar(tmp_path / "norse-1.1.0.tar.gz", {**CODE, "PKG-INFO": INFO, "setup.py": SETUP})
     words = ["norse==1.1.0", "--no-index", "--find-links", str(tmp_path), "--torch", "2.1.2"]
