@@ -213,7 +213,9 @@ print(" ".join(words))
 """
 
 
-@pytest.mark.parametrize("name", LOCKS)
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=pytest.mark.long) if name == "poetry" else name for name in LOCKS]
+)
 def test_other_tools_lock_a_copy_as_well(project: Path, index: Path, name: str) -> None:
     """With a program in the place of the tool, which writes its lock as the tool does."""
     lock, text = LOCKS[name]

@@ -46,6 +46,7 @@ def test_matrix() -> None:
     assert_same([Question(words=("matrix", NARROWED_BY_KEYS))], TWO_JOBS, KEPT)
 
 
+@pytest.mark.long
 def test_survey() -> None:
     words = ("survey", KERNELS, UNDEFINED, *TORCH, "--output", "{folder}/lines")
     assert_same([Question(words=words)], EVERYTHING_NEW)

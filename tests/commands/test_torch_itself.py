@@ -46,7 +46,9 @@ def remove_requirement(site: Path) -> None:
     (site / "typing_extensions-4.15.0.dist-info").rmdir()
 
 
-@pytest.mark.parametrize("damage", [remove_library, cut_library, empty_library, remove_requirement])
+@pytest.mark.parametrize(
+    "damage", [remove_library, pytest.param(cut_library, marks=pytest.mark.long), empty_library, remove_requirement]
+)
 def test_it_says_what_python_says(site: Path, tmp_path: Path, damage: Callable[[Path], None]) -> None:
     damage(site)
     python = tmp_path / "environment" / "bin" / "python"

@@ -18,7 +18,7 @@ from tools.registrations import dumped_kernels, dumped_schemas
 
 SAMPLES: Final = Path(__file__).parents[2] / "sample_binaries"
 DLPACK: Final = "torch_c_dlpack_ext/libtorch_c_dlpack_addon_torch{}.so"
-pytestmark = pytest.mark.skipif(shutil.which("readelf") is None, reason="needs readelf")
+pytestmark = [pytest.mark.long, pytest.mark.skipif(shutil.which("readelf") is None, reason="needs readelf")]
 needs_recorded_torch = pytest.mark.skipif(
     live_torch.build() != test_ground_truth.RECORDED, reason=f"needs torch {test_ground_truth.RECORDED}"
 )

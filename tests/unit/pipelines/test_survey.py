@@ -249,6 +249,7 @@ def cluster() -> Iterator[Any]:
         yield cluster
 
 
+@pytest.mark.long
 @pytest.mark.filterwarnings("default")
 def test_a_cluster_gives_the_same_answers(cluster: Any, targets: Path, tmp_path: Path) -> None:
     whole, shared = tmp_path / "whole.jsonl", tmp_path / "shared.jsonl"
