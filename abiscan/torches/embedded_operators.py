@@ -81,6 +81,14 @@ def _look_up(build: str, machine: Machine, names: Collection[str] | None) -> Ope
     return msgspec.structs.replace(operators, build=build, assertions=assertions(build, machine))
 
 
+def schemas(text: str, machine: Machine, names: Collection[str]) -> tuple[str | None, ...]:
+    """Return the schemas of those of some operators that an embedded release has.
+
+    :raises InputError: it is not embedded
+    """
+    return table().schemas_in(_build_number(embedded.build(text, machine), machine), names)
+
+
 def names(text: str, machine: Machine) -> frozenset[str]:
     """Return the names of all operators of an embedded release.
 

@@ -62,8 +62,7 @@ class ReleaseOperators(Struct, frozen=True):
         names = {name.removesuffix(DEFAULT_OVERLOAD)}
         if "." not in name:
             names |= {other for other in _all_names() if other.startswith(f"{name}.")}
-        operators = embedded_operators.operators(self.release, _MACHINE, names).operators.values()
-        return parse_overloads(operator.schema for operator in operators)
+        return parse_overloads(embedded_operators.schemas(self.release, _MACHINE, names))
 
     def others_take(self, name: str, call: PassedArguments) -> bool:
         """Whether some release takes a call."""
@@ -171,8 +170,8 @@ def _gone_keywords(release: str, name: str) -> frozenset[str]:
 @functools.lru_cache(maxsize=4096)
 def _texts(release: str, name: str) -> tuple[str, ...]:
     names = _overloads_of().get(name, ())
-    operators = embedded_operators.operators(release, _MACHINE, names).operators.values() if names else ()
-    return tuple(operator.schema or "" for operator in operators)
+    schemas = embedded_operators.schemas(release, _MACHINE, names) if names else ()
+    return tuple(schema or "" for schema in schemas)
 
 
 @functools.cache

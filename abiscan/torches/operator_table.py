@@ -59,6 +59,17 @@ class OperatorTable(Table):
             gaps=view.gaps,
         )
 
+    def schemas_in(self, build: int, names: Collection[str]) -> tuple[str | None, ...]:
+        """Return the schemas of those of some operators that one build has; quicker than the operators themselves."""
+        file, column = self._find_file(build)
+        has = file.view(column).has
+        return tuple(
+            schema and _schema_of(row, schema)
+            for row in file.list_rows(names)
+            for schema, _, _, builds in row.definitions
+            if has[builds]
+        )
+
     def names(self, build: int) -> frozenset[str]:
         """Return the names of all operators of one build, in less time than the operators themselves take."""
         file, column = self._find_file(build)
@@ -174,7 +185,8 @@ class _Build:
 
     def __init__(self, shared: SharedPart, sets: list[int], build: int) -> None:
         self._sets = sets
-        self._has = [bool(builds >> build & 1) for builds in self._sets]
+        self.has = [bool(builds >> build & 1) for builds in self._sets]
+        """Whether each set of builds has this one."""
         self._before = (1 << build) - 1
         self._root = shared["roots"][build]
         self._files = shared["files"]
@@ -187,7 +199,7 @@ class _Build:
             for kernel in self.kernels_of(OperatorRow._make(shared["fallbacks"]))
         )
         self.namespaces = {
-            name: self._find_place(place, builds) for name, place, builds in shared["namespaces"] if self._has[builds]
+            name: self._find_place(place, builds) for name, place, builds in shared["namespaces"] if self.has[builds]
         }
         self.classes = frozenset(self._select_values(shared["classes"]))
         self.keys = {
@@ -203,7 +215,7 @@ class _Build:
     def definitions_of(self, row: OperatorRow) -> Iterator[Operator]:
         """Yield the definition of an operator, if this build has one."""
         for schema, tags, place, builds in row.definitions:
-            if self._has[builds]:
+            if self.has[builds]:
                 text = schema and _schema_of(row, schema)
                 yield Operator(row.name, text, tuple(self._tags[tags]), *self._find_place(place, builds))
 
@@ -212,13 +224,13 @@ class _Build:
         operator, types, kernels = row.name, row.types, row.kernels
         # Flat in the file, which decodes faster than a list for each kernel.
         for key, type_, fallthrough, place, builds in zip(*[iter(kernels)] * KERNEL_VALUES, strict=True):
-            if self._has[builds]:
+            if self.has[builds]:
                 signature, schema = types[type_]
                 file, line = self._find_place(place, builds)
                 yield Kernel(operator, self._names[key], signature, schema, bool(fallthrough), file, line)
 
     def _select_values(self, values: Iterable[tuple[_T, SetNumber]]) -> Iterator[_T]:
-        return (value for value, builds in values if self._has[builds])
+        return (value for value, builds in values if self.has[builds])
 
     def _find_place(self, place: PlaceRow, builds: int) -> Place:
         if not isinstance(place, int):

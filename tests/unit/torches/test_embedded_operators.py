@@ -27,6 +27,13 @@ def test_some_operators_are_what_all_of_them_say() -> None:
     assert (some.fallbacks, some.namespaces, some.keys) == (every.fallbacks, every.namespaces, every.keys)
 
 
+@pytest.mark.parametrize("release", ["1.13.1", "2.6.0", "2.13.0+cu130"])
+def test_schemas_are_those_of_the_operators(release: str) -> None:
+    some = embedded_operators.operators(release, Machine.X86_64, NAMES).operators.values()
+    schemas = embedded_operators.schemas(release, Machine.X86_64, NAMES)
+    assert sorted(map(str, schemas)) == sorted(str(operator.schema) for operator in some)
+
+
 def in_every_release(names: Collection[str], machine: Machine) -> dict[TorchVersion, Operators]:
     versions = embedded.versions(machine)
     return {version: embedded_operators.operators(str(version), machine, names) for version in versions}
