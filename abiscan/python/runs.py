@@ -65,14 +65,14 @@ class WorldKind(Struct, frozen=True, kw_only=True):
 
     :ivar key: what tells it from others
     :ivar world: what makes such a world of the target's
-    :ivar torch: the torch that it has in place of the target's, if any
+    :ivar decides: returns what decides all answers in such a world of the target's; None if only asking it tells
     :ivar goes_on: whether other tasks go on where the import of a module has ended
     :ivar large_bodies: whether large bodies are run, too, that seem to do nothing which matters
     """
 
     key: Hashable
     world: Callable[[World], AskedWorld]
-    torch: Hashable = None
+    decides: Callable[[World], Hashable] | None = None
     goes_on: bool = False
     large_bodies: bool = False
 
@@ -87,6 +87,8 @@ class RunCache(Struct, kw_only=True):
     """
 
     tasks: dict[Hashable, Answered[tuple[Any, int, Mapping[Hashable, int]]]] = field(default_factory=dict)
+    decided: dict[Hashable, tuple[Any, int, Mapping[Hashable, int]]] = field(default_factory=dict)
+    """The same where nothing has to be asked: see ``WorldKind.decides``."""
 
 
 class Runs:
@@ -108,8 +110,8 @@ class Runs:
         self._steps = [0]
         self._counted: set[Hashable] = set()
         """The calls whose steps are among these."""
-        self._told: dict[Hashable, KeptAnswers] = {}
-        """What the target has told, with its own torch and with another one in place of that."""
+        self._told: KeptAnswers = {}
+        """What the target has told."""
         self._ended: dict[str, PythonInterpreter] = {}
         """Where the last import has ended that something may go on from, by the module."""
 
@@ -156,10 +158,13 @@ class Runs:
         """
         if self.is_spent:
             raise Exhausted(f"after {self._limits.total:,} steps in all, the limit of a package")
-        answered = self._cache.tasks.setdefault((task, self._kind.key), Answered())
+        cache, key = self._cache, (task, self._kind.key)
         # A world keeps what was loaded in it. The walk through the answers may load, so a run after it needs a new one.
-        world = self.world()
-        kept = answered.find(world, self._told.setdefault(self._kind.torch, {}))
+        fresh = self._fresh()
+        world = self._kind.world(fresh)
+        answered = None if self._kind.decides else cache.tasks.setdefault(key, Answered())
+        decided = (*key, self._kind.decides(fresh)) if self._kind.decides else None
+        kept = answered.find(world, self._told) if answered else cache.decided.get(decided)
         _log.debug("%s %s", "runs" if kept is None else "has run, for another target that answers alike:", task)
         if kept is None:
             machine = self._ended.pop(after, None)
@@ -173,7 +178,10 @@ class Runs:
                 made = work(machine)
             # What would have taken more steps than are left was not done.
             kept = made, min(machine.steps, machine.most_steps) - before, machine.calls.used
-            answered.keep(world.asked, kept)
+            if answered:
+                answered.keep(world.asked, kept)
+            else:
+                cache.decided[decided] = kept
         result, steps, calls = kept
         # The first task of the reading that uses a call counts its steps, whoever made it.
         self._steps[0] += steps + sum(steps for call, steps in calls.items() if call not in self._counted)

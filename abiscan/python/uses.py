@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections import Counter
-from collections.abc import Container, Iterable, Sequence
+from collections.abc import Container, Hashable, Iterable, Sequence
 from contextlib import suppress
 from itertools import accumulate
 from typing import Final
@@ -41,6 +41,7 @@ class _OtherTorchWorld:
 
     def __init__(self, world: World, torch: OtherTorch) -> None:
         self.torch_version, self.cuda = torch.version, torch.cuda
+        # What it has of the target's is also in ``_around_torch``.
         self.python, self.machine = world.python, world.machine
         self.oldest_python, self.newest_python = world.oldest_python, world.newest_python
         self.cxx11_abi: bool | Answer = Answer.UNKNOWN
@@ -106,7 +107,16 @@ ALL_LOAD_WITH_LARGE_BODIES: Final = WorldKind(
 
 def with_other_torch(torch: OtherTorch) -> WorldKind:
     """Return a kind of world in which every library loads, with another torch in place of the target's."""
-    return WorldKind(key=torch, world=lambda world: AllLoadWorld(_OtherTorchWorld(world, torch)), torch=torch)
+    return WorldKind(
+        key=torch,
+        world=lambda world: AllLoadWorld(_OtherTorchWorld(world, torch)),
+        decides=_around_torch,
+    )
+
+
+def _around_torch(world: World) -> Hashable:
+    """Return what a world with another torch in it has of the target's."""
+    return world.python, world.oldest_python, world.newest_python, world.machine, world.cpu, world.gpus
 
 
 class LoadsBeyondImport(Struct, frozen=True, kw_only=True):

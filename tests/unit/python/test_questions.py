@@ -220,12 +220,20 @@ def test_a_target_whose_version_is_not_known_is_not_taken_for_another() -> None:
     assert unknown == read_package(package(code), (), lambda: targets[1])
 
 
-def test_targets_share_what_is_imported_beside_another_torch() -> None:
+def test_targets_share_what_is_imported_beside_another_torch(monkeypatch: pytest.MonkeyPatch) -> None:
     """The library is for a torch that neither target is; each reading is what it is for that target alone."""
     code = "if torch.__version__ < '2.9' and torch.version.cuda != '1':\n    " + LOADS
     targets = [torch("2.13.0"), torch("2.13.0+cu130", "13.0"), torch("2.14.1")]
     other = [OtherTorch(version="2.8.0", cuda=None)]
     reader = PackageReader(package(code), built_for=lambda _library: other)
+    asked: list[object] = []
+    find = Answered.find
+
+    def noting(self: Answered[object], world: AskedWorld, kept_answers: KeptAnswers) -> object:
+        asked.append(world.foresee(lambda target: target.torch_version))
+        return find(self, world, kept_answers)
+
+    monkeypatch.setattr(Answered, "find", noting)
     shared = [reader.read(lambda target=target: target) for target in targets]  # type: ignore[misc]
     alone = [
         read_package(package(code), ["p"], lambda target=target: target, built_for=lambda _: other)  # type: ignore[misc]
@@ -233,6 +241,7 @@ def test_targets_share_what_is_imported_beside_another_torch() -> None:
     ]
     assert shared == alone
     assert {reading.uses["p/a.so"].skipped for reading in shared} == {Skipped.GUARD}
+    assert set(asked) == {target.torch_version for target in targets}  # what the other one says is known
 
 
 def test_a_class_counts_as_many_steps_as_it_takes_time() -> None:
