@@ -153,9 +153,7 @@ class ClassMaking(Statements):
         made = Class(args[0], bases, own, str(own.get("__module__", "")), str(qualified), metaclass=metaclass)
         self.count_steps(len(made.ancestry()))
         annotations = own.get("__annotations__")
-        made.annotated.extend(
-            str(name) for name in annotations if isinstance(annotations, dict)
-        ) if annotations else None
+        made.annotated.extend(map(str, annotations) if isinstance(annotations, dict) else ())
         if not self.is_speculative and (rivals := order_conflict(bases)):
             raise thrown(TypeError, f"{_ORDER_CONFLICT} {', '.join(rival.name for rival in rivals)}")
         for base in bases:

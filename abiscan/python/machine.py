@@ -418,6 +418,7 @@ class PythonMachine:
         self.forget_names()
         self._taken.clear()
         self._turns.clear()
+        self.trace.turns.clear()
         self.choices = choices
 
     def is_chosen(self, spot: tuple[int, int]) -> bool:
