@@ -62,7 +62,7 @@ BREAKS = {
 WORKS = {
     "the other way of a condition": {
         "other/__init__.py": "import unicodedata\nif unicodedata.unidata_version >= '1.25':\n    found = 1\n"
-        "else:\n    from os import absent\n"
+        "else:\n    import absent\n"
     },
     "a function that changes the search": {
         "other/__init__.py": "import further\nfurther.extend(__file__)\nimport hidden\n",
