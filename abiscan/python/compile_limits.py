@@ -13,7 +13,7 @@ from msgspec import Struct
 
 from abiscan.inputs.version import MinorVersion
 from abiscan.python.library import PythonCode
-from abiscan.python.model import PythonLine, World
+from abiscan.python.model import PythonLine, PythonNeed, World
 from abiscan.python.nodes import TryStar, child_nodes
 from abiscan.python.sources import is_for_users
 from abiscan.python.torch_texts import release_of
@@ -59,17 +59,6 @@ _DECORATED: Final = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
 _ENVIRONMENT: Final = frozenset({"os.environ.get", "os.getenv"})
 
 
-class CompileNeed(Struct, frozen=True, kw_only=True):
-    """That a package calls ``torch.compile`` where a Python that may run it is refused.
-
-    :ivar is_refused: whether every Python that it may be is
-    """
-
-    limit: CompileLimit
-    line: PythonLine
-    is_refused: bool
-
-
 def limit_of(world: World) -> CompileLimit | None:
     """Return from which Python on the ``torch.compile`` of a target raises; None if no Python that it may be is."""
     release, newest = release_of(world.torch_version), world.newest_python
@@ -83,7 +72,7 @@ def refused_text(world: World) -> str | None:
     return limit.text if limit is not None and oldest is not None and oldest >= limit.python else None
 
 
-def compile_needs(code: PythonCode, world: World) -> Iterator[CompileNeed]:
+def compile_needs(code: PythonCode, world: World) -> Iterator[PythonNeed]:
     """Yield the first call of ``torch.compile`` that no condition guards, be it by a decorator."""
     limit = limit_of(world)
     if limit is None:
@@ -94,7 +83,8 @@ def compile_needs(code: PythonCode, world: World) -> Iterator[CompileNeed]:
         lines = [*_calls(tree), *_calls_of_decorators(code, tree)] if tree else []
         if lines:
             line = PythonLine(file=file, line=min(lines))
-            yield CompileNeed(limit=limit, line=line, is_refused=refused_text(world) is not None)
+            why = limit.why(f"{line} calls torch.compile")
+            yield PythonNeed(below=limit.python, why=why, is_refused=refused_text(world) is not None)
             return
 
 

@@ -27,6 +27,19 @@ class PythonLine(Struct, frozen=True, order=True, kw_only=True):
         return f"import {self.module}" if self.file is None else f"{self.file}:{self.line}"
 
 
+class PythonNeed(Struct, frozen=True, kw_only=True):
+    """That a package needs an older Python than some that may run it.
+
+    :ivar below: the first that it fails on
+    :ivar why: where it does, and what is raised
+    :ivar is_refused: whether every Python that it may be is one of those
+    """
+
+    below: tuple[int, int]
+    why: str
+    is_refused: bool
+
+
 class LoadedBy(enum.Enum):
     """What loads a library."""
 

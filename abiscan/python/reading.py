@@ -20,7 +20,7 @@ from abiscan.python.explore import (
 from abiscan.python.installed import Surroundings
 from abiscan.python.library import PythonCode
 from abiscan.python.machine import Limits
-from abiscan.python.model import Answer, ImportOutcome, OtherTorch, PythonLine, Raised, Reading, World
+from abiscan.python.model import Answer, ImportOutcome, OtherTorch, PythonLine, PythonNeed, Raised, Reading, World
 from abiscan.python.runs import RunCache, Runs
 from abiscan.python.sources import PackageFiles, PackageSources, is_test
 from abiscan.python.systems import LINUX, PythonSystem
@@ -37,7 +37,6 @@ from abiscan.python.values import forget_sizes
 from abiscan.regex import regex
 
 if TYPE_CHECKING:
-    from abiscan.python.compile_limits import CompileNeed
     from abiscan.python.conflicts import Conflict
     from abiscan.python.dropped_modules import DroppedImport
     from abiscan.python.lost_bases import BaseQuestion
@@ -214,11 +213,19 @@ class PackageReader:
         with _without_collector():
             return tuple(numpy_needs(code, world))
 
-    def compile_needs(self, world: World, surroundings: Surroundings | None = None) -> tuple[CompileNeed, ...]:
-        """Return what fails on newer Pythons that may import the package: see ``compile_limits``."""
+    def python_needs(self, world: World, surroundings: Surroundings | None = None) -> tuple[PythonNeed, ...]:
+        """Return what fails on newer Pythons that may import the package: see ``compile_limits``, and
+        ``dataclass_defaults``.
+        """
         from abiscan.python.compile_limits import compile_needs
 
-        return tuple(compile_needs(self._code_for(world, surroundings)[0], world))
+        code = self._code_for(world, surroundings)[0]
+        needs = tuple(compile_needs(code, world))
+        if not any(b"@dataclass" in code.source(file) for file in code.sources):
+            return needs
+        from abiscan.python.dataclass_defaults import default_needs
+
+        return (*needs, *default_needs(code, world))
 
     def failing_submodules(
         self,

@@ -98,11 +98,11 @@ def _older_numpy(facts: PackageFacts) -> Iterator[VerdictCondition]:
 
 
 def _older_python(facts: PackageFacts) -> Iterator[VerdictCondition]:
-    """Yield below which Python ``torch.compile`` runs, where the code calls it whatever the Python is."""
-    for need in facts.compile_needs:
-        why = need.limit.why(f"{need.line} calls torch.compile")
+    """Yield below which Python the code runs that fails on newer ones whatever happens."""
+    for need in facts.python_needs:
+        name = f"Python<{'.'.join(map(str, need.below))}"
         met = False if need.is_refused else None
-        yield VerdictCondition(kind=ConditionKind.PYTHON, name=f"Python<{need.limit.words}", why=why, met=met)
+        yield VerdictCondition(kind=ConditionKind.PYTHON, name=name, why=need.why, met=met)
 
 
 def _numpy_words(need: NumpyNeed, torch: str) -> str:

@@ -29,6 +29,7 @@ from abiscan.python.model import (
     LoadedBy,
     OtherTorch,
     PythonLine,
+    PythonNeed,
     Raised,
     Reading,
     Registers,
@@ -46,7 +47,6 @@ from abiscan.verdict.systems import system_of
 from abiscan.verdict.world import PackageWorld
 
 if TYPE_CHECKING:
-    from abiscan.python.compile_limits import CompileNeed
     from abiscan.python.conflicts import Conflict
     from abiscan.python.dropped_modules import DroppedImport
     from abiscan.python.lost_bases import BaseQuestion
@@ -95,7 +95,7 @@ class PackageFacts(Struct, frozen=True, kw_only=True):
     :ivar open_loads: where it loads files that this torch may refuse, by what is in them
     :ivar dropped: what it imports that new releases of other packages no longer have, and where
     :ivar numpy_needs: what fails with newer numpys that may be installed with it
-    :ivar compile_needs: where it calls ``torch.compile``, which newer Pythons that may import it do not run
+    :ivar python_needs: what fails on newer Pythons that may import it
     :ivar conflicts: the imports that fail if a package is installed which it does not require
     :ivar process: the process after the libraries that the outcome loads
     :ivar here: whether that process is one of this machine
@@ -112,7 +112,7 @@ class PackageFacts(Struct, frozen=True, kw_only=True):
     open_loads: tuple[PythonLine, ...] = ()
     dropped: tuple[DroppedImport, ...] = ()
     numpy_needs: tuple[NumpyNeed, ...] = ()
-    compile_needs: tuple[CompileNeed, ...] = ()
+    python_needs: tuple[PythonNeed, ...] = ()
     conflicts: tuple[Conflict, ...] = ()
     process: PackageWorld | ImageWorld
     lacking_alone: Callable[[], tuple[str, ...]]
@@ -151,8 +151,8 @@ class ReadPackage(Struct, frozen=True, kw_only=True):
     """Finds what it imports that new releases of other packages no longer have."""
     numpy_needs: Callable[[], tuple[NumpyNeed, ...]]
     """Finds what fails with newer numpys that may be installed."""
-    compile_needs: Callable[[], tuple[CompileNeed, ...]]
-    """Finds where it calls ``torch.compile``, which newer Pythons that may import it do not run."""
+    python_needs: Callable[[], tuple[PythonNeed, ...]]
+    """Finds what fails on newer Pythons that may import it."""
     failing_submodules: Callable[[], tuple[ImportOutcome, ...]]
     """Finds the public submodules that fail where the package's own import succeeds."""
     modules: tuple[str, ...]
@@ -201,7 +201,7 @@ class ReadPackage(Struct, frozen=True, kw_only=True):
             open_loads=self.open_loads() if is_asked else (),
             dropped=self.dropped() if is_asked else (),
             numpy_needs=self.numpy_needs() if is_asked else (),
-            compile_needs=self.compile_needs() if is_asked else (),
+            python_needs=self.python_needs() if is_asked else (),
             conflicts=self.conflicts() if is_asked else (),
             process=process,
             here=self.here,
@@ -300,7 +300,7 @@ class PackageReading:
             open_loads=functools.partial(self._reader.open_loads, world, surroundings),
             dropped=functools.partial(self._reader.dropped_imports, world, surroundings),
             numpy_needs=functools.partial(self._reader.numpy_needs, world, surroundings),
-            compile_needs=functools.partial(self._reader.compile_needs, world, surroundings),
+            python_needs=functools.partial(self._reader.python_needs, world, surroundings),
             failing_submodules=submodules,
             surroundings=surroundings,
             modules=self._modules,

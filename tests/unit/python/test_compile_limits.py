@@ -69,11 +69,11 @@ def _says(raised: object) -> str | None:
 def test_a_use_that_older_pythons_run(code: str, *, is_needed: bool) -> None:
     reader = PackageReader(TextSources({"p/__init__.py": code}), ["p"])
 
-    found = reader.compile_needs(world("2.3.1", (3, 8), (3, 12)))
+    found = reader.python_needs(world("2.3.1", (3, 8), (3, 12)))
 
-    assert [(need.limit.python, need.is_refused) for need in found] == [((3, 12), False)] * is_needed
-    assert not reader.compile_needs(world("2.3.1", (3, 8), (3, 11)))
-    assert not reader.compile_needs(world("2.13.0", (3, 10), (3, 14)))
+    assert [(need.below, need.is_refused) for need in found] == [((3, 12), False)] * is_needed
+    assert not reader.python_needs(world("2.3.1", (3, 8), (3, 11)))
+    assert not reader.python_needs(world("2.13.0", (3, 10), (3, 14)))
 
 
 @pytest.mark.parametrize(

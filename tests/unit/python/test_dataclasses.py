@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from tests.unit.python.packages import check_claim
+from abiscan.python.reading import PackageReader
+from tests.unit.python.packages import FakeWorld, TextSources, check_claim
 
 SOURCE = """\
 from dataclasses import dataclass, field
@@ -79,3 +80,37 @@ HOLDS = [
 @pytest.mark.parametrize("claim", HOLDS)
 def test_objects(claim: str) -> None:
     check_claim(SOURCE, claim)
+
+
+ROLE = (
+    "from dataclasses import dataclass\n@dataclass\nclass Resource:\n  cpu: int = 1\nNULL = Resource(cpu=-1)\n"
+    "@dataclass\nclass Role:\n  name: str\n  resource: Resource = NULL\n"
+)
+"""As in torchx/specs/api.py of torchx 0.5.0, which its import does not run (meta-pytorch/torchx#744)."""
+
+
+@pytest.mark.parametrize(
+    ("source", "is_needed"),
+    [
+        (ROLE, True),
+        (ROLE.replace("= NULL\n", "= Resource(2)\n"), True),
+        (ROLE.replace("from dataclasses import dataclass", "import dataclasses").replace("@", "@dataclasses."), True),
+        (ROLE.replace("@dataclass\nclass Resource", "@dataclass(frozen=True)\nclass Resource"), False),
+        (ROLE.replace("  cpu: int = 1", "  cpu: int = 1\n  def __hash__(self): return 1"), False),
+        (ROLE.replace("@dataclass\nclass Resource", "class Resource"), False),
+        (ROLE.replace("class Resource:", "class Resource(Base):"), False),
+        (ROLE.replace("resource: Resource", "resource: ClassVar[Resource]"), False),
+        (ROLE.replace("= NULL\n", "= field(default_factory=Resource)\n"), False),
+        (f"{ROLE}NULL = 1\n", False),
+    ],
+)
+def test_a_default_that_newer_pythons_reject(source: str, *, is_needed: bool) -> None:
+    reader = PackageReader(TextSources({"p/__init__.py": "", "p/api.py": source}), ["p"])
+
+    def needs(oldest: tuple[int, int], newest: tuple[int, int]) -> list[bool]:
+        world = FakeWorld(python=newest, oldest_python=oldest, newest_python=newest)
+        return [need.is_refused for need in reader.python_needs(world) if "default <class 'p.api.Res" in need.why]
+
+    assert needs((3, 8), (3, 11)) == [False] * is_needed
+    assert needs((3, 11), (3, 12)) == [True] * is_needed
+    assert needs((3, 8), (3, 10)) == []

@@ -68,13 +68,13 @@ def test_of_the_other_builds_of_a_release_nothing_but_the_verdict_is_asked(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     asked: list[str] = []
-    compile_needs = PackageReader.compile_needs
+    python_needs = PackageReader.python_needs
 
     def noting(self: PackageReader, world: Any, *rest: Any) -> Any:
         asked.append(world.torch_version)
-        return compile_needs(self, world, *rest)
+        return python_needs(self, world, *rest)
 
-    monkeypatch.setattr(PackageReader, "compile_needs", noting)
+    monkeypatch.setattr(PackageReader, "python_needs", noting)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     api.check([DLPACK], "2.13.0")
     assert asked == ["2.13.0+cpu"]

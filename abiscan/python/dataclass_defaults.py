@@ -1,0 +1,75 @@
+"""Defaults of dataclasses that Python 3.11 rejects: objects without a hash, such as those of another dataclass.
+
+See ``_get_field`` in Lib/dataclasses.py. ``models/dataclasses_`` has what the import of a package runs; this is a look
+at all modules, for what their users import.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator, Mapping
+from typing import Final
+
+from abiscan.inputs.version import MinorVersion
+from abiscan.python.library import PythonCode
+from abiscan.python.model import PythonLine, PythonNeed, World
+from abiscan.python.sole_bindings import sole_bindings
+from abiscan.python.sources import is_for_users
+from abiscan.regex import regex
+
+_REJECTING: Final[MinorVersion] = (3, 11)
+_DECORATED: Final = regex(rb"(?m)^@(?:dataclasses\.)?dataclass\b")
+_HASHED_BY: Final = frozenset({"eq", "frozen", "unsafe_hash"})
+"""The options that may give objects a hash."""
+
+
+def default_needs(code: PythonCode, world: World) -> Iterator[PythonNeed]:
+    """Yield the first default that is an object of a dataclass of its module, if it may run on a Python that rejects it."""
+    if world.newest_python is None or world.newest_python < _REJECTING:
+        return
+    for file in filter(is_for_users, code.sources):
+        tree = code.tree(file) if len(_DECORATED.findall(code.source(file))) > 1 else None
+        for line, field, cls in _rejected(tree) if tree else ():
+            module = file.removesuffix(".py").removesuffix("/__init__").replace("/", ".")
+            text = f"mutable default <class '{module}.{cls}'> for field {field} is not allowed: use default_factory"
+            why = f"{PythonLine(file=file, line=line)} raises from Python 3.11 on: ValueError: {text}"
+            is_refused = world.oldest_python is not None and world.oldest_python >= _REJECTING
+            yield PythonNeed(below=_REJECTING, why=why, is_refused=is_refused)
+            return
+
+
+def _rejected(tree: ast.Module) -> Iterator[tuple[int, str, str]]:
+    """Yield the line, the name and the class of each such default."""
+    bound = sole_bindings(tree)
+    dataclasses = {
+        node.name: options
+        for node in tree.body
+        if isinstance(node, ast.ClassDef)
+        and bound.get(node.name) is node
+        and (options := _options_of(node)) is not None
+    }
+    classes = [node for node in tree.body if isinstance(node, ast.ClassDef) and node.name in dataclasses]
+    without_hash = {
+        node.name
+        for node in classes
+        if not (node.bases or node.keywords or _HASHED_BY & dataclasses[node.name].keys())
+        and not any("__hash__" in ast.dump(part) for part in node.body)
+    }
+    for node in classes:
+        for part in node.body:
+            value = part.value if isinstance(part, ast.AnnAssign) else None
+            made = getattr(bound.get(value.id), "value", None) if isinstance(value, ast.Name) else value
+            cls = made.func.id if isinstance(made, ast.Call) and isinstance(made.func, ast.Name) else ""
+            is_variable = isinstance(part, ast.AnnAssign) and "ClassVar" in ast.unparse(part.annotation)
+            if cls in without_hash and isinstance(part, ast.AnnAssign) and not is_variable:
+                yield part.lineno, ast.unparse(part.target), cls
+
+
+def _options_of(node: ast.ClassDef) -> Mapping[str, ast.expr] | None:
+    """Return the options of a dataclass; None for another class, and for one whose options are not known."""
+    decorator = node.decorator_list[0] if len(node.decorator_list) == 1 else None
+    called = decorator.func if isinstance(decorator, ast.Call) else decorator
+    if called is None or ast.unparse(called) not in {"dataclass", "dataclasses.dataclass"}:
+        return None
+    options = {item.arg or "": item.value for item in decorator.keywords} if isinstance(decorator, ast.Call) else {}
+    return None if "" in options else options
