@@ -24,7 +24,9 @@ _HASHED_BY: Final = frozenset({"eq", "frozen", "unsafe_hash"})
 
 
 def default_needs(code: PythonCode, world: World) -> Iterator[PythonNeed]:
-    """Yield the first default that is an object of a dataclass of its module, if it may run on a Python that rejects it."""
+    """Yield the first default that is an object of a dataclass of its module, if it may be run by a Python that rejects
+    it.
+    """
     if world.newest_python is None or world.newest_python < _REJECTING:
         return
     for file in filter(is_for_users, code.sources):
