@@ -509,6 +509,8 @@ def compare_values(machine: PythonMachine, op: ast.cmpop, left: object, right: o
     if isinstance(op, (ast.Eq, ast.NotEq)) and _are_sequences(left, right):
         same = _all_equal(machine, left, right)  # type: ignore[arg-type]
         return _unknown_equality(op, left, right) if same is None else same is isinstance(op, ast.Eq)
+    if not isinstance(op, (ast.Is, ast.IsNot)) and _are_sequences(left, right):
+        return _order_sequences(machine, op, left, right)  # type: ignore[arg-type]
     if isinstance(op, (ast.Is, ast.IsNot)) or (class_of(left) is None and class_of(right) is None):
         return operations.compare_values(op, left, right)
     method, reflected = COMPARISONS[type(op)]
@@ -540,6 +542,22 @@ def _are_sequences(left: object, right: object) -> bool:
     """Whether both are lists, or tuples, that Python's own comparison is not enough for."""
     both = type(left) is type(right) and type(left) in (list, tuple)
     return both and left is not right and not (is_concrete(left) and is_concrete(right))
+
+
+def _order_sequences(machine: PythonMachine, op: ast.cmpop, left: Sequence[object], right: Sequence[object]) -> object:
+    """Return ``left < right`` and the like: the first items that are not equal decide, or else which is longer.
+
+    See ``tuplerichcompare`` (Objects/tupleobject.c).
+    """
+    if known_length(left) is None or known_length(right) is None:
+        return _unknown_equality(op, left, right)
+    for mine, other in zip(left, right, strict=False):
+        same = equal(machine, mine, other)
+        if same is None:
+            return _unknown_equality(op, left, right)
+        if not same:
+            return compare_values(machine, op, mine, other)
+    return operations.compare_values(op, len(left), len(right))
 
 
 def _unknown_equality(op: ast.cmpop, left: object, right: object) -> object:
