@@ -43,6 +43,7 @@ def test_the_kernels_that_each_operator_launches(code: ExtensionGpu) -> None:
 
 def test_what_launches_nothing_is_a_gap(code: ExtensionGpu) -> None:
     assert any("gpu_sample::nothing" in gap for gap in code.gaps)
+    assert not any("no kernel was seen" in gap for gap in code.gaps)
 
 
 def test_where_the_operators_run(tmp_path: Path) -> None:

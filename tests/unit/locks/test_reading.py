@@ -367,7 +367,7 @@ def test_pinned_requirements(tmp_path: Path) -> None:
     metrics, torch, vision = lock.select(LINUX, ProjectPart())
     assert torch.hashes == {A, B}
     assert (torch.version, torch.index) == ("2.9.1", "https://index.example/simple")
-    assert vision.files[0].sha256 == C
+    assert (vision.files[0].url, vision.files[0].sha256) == ("https://files.example/vision-1.0-py3-none-any.whl", C)
     assert metrics.index == "https://index.example/simple"
     with pytest.raises(InputError, match=r"requirements\.txt:1: is not pinned: torch>=2"):
         lock_of(tmp_path, "requirements.txt", "torch>=2\n")
