@@ -15,6 +15,7 @@ from packaging.requirements import Requirement
 from packaging.version import Version
 from unearth import Link
 
+from abiscan.binary.machines import Machine
 from abiscan.errors import InputError
 from abiscan.index.client import Index, Settings, System, settings_of_pip
 from abiscan.inputs.index_options import IndexOptions
@@ -98,6 +99,7 @@ def test_the_markers_of_a_system(python: tuple[int, int], tag: str, markers: tup
 
 def test_another_system(server: LocalIndex) -> None:
     system = System.of((3, 11), "manylinux_2_28_aarch64")
+    assert system.machine is Machine.AARCH64
     fitting = [one for one in opened(server, system=system).candidates(Requirement("demo")) if not one.unfit]
     assert [str(candidate.version) for candidate in fitting] == ["1.13"]
 
