@@ -33,3 +33,8 @@ def test_what_to_do_about_a_symbol(symbol: str, torch: str | None, fix: str) -> 
     found = answer(text)
     assert found.cause == "undefined-symbol"
     assert f"fix: {fix}" in "".join(f"{line}\n" for line in found.lines)
+
+
+def test_a_name_as_cpp_writes_it_is_looked_up() -> None:
+    found = answer("ImportError: pkg/_C.so: undefined symbol: at::get_num_threads()")
+    assert any(line.strip().startswith("there in torch") for line in found.lines)

@@ -250,6 +250,7 @@ def test_what_an_update_makes_worse_and_better(index: LocalIndex, tmp_path: Path
     new = uv_lock(tmp_path / "new", index, vision="1.0")
     worse = compare(old, new, tmp_path)
     assert [(item.name, item.cause) for item in worse.worse] == [("vision", None), ("metrics", "vision")]
+    assert all(item.error for item in worse.worse)
     assert list(map(str, worse.changes)) == ["torch 2.9.1 -> 2.13.0", "vision 2.0 -> 1.0"]
     assert worse.exit_code == 1
     assert "❌ torch 2.9.1 -\\> 2.13.0: vision 1.0 no longer loads" in render_comparison_markdown(worse)
