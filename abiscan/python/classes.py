@@ -139,7 +139,11 @@ class ClassMaking(Statements):
     def derive_class(self, args: list[object], kwargs: dict[str, object]) -> object:
         """Execute ``type(name, bases, names)``: the metaclass of the bases makes the class, and initialises it."""
         # type_new and type_call in Objects/typeobject.c.
-        metaclass = self._choose_metaclass(None, args[1] if isinstance(args[1], tuple) else ())
+        bases = args[1] if isinstance(args[1], tuple) else ()
+        metaclass = self._choose_metaclass(None, bases)
+        if metaclass is None and type(args[2]) is dict and any(map(enum_.is_enumeration, bases)):
+            # EnumType.__new__ (Lib/enum.py) needs what its ``__prepare__`` gives, which nobody calls here.
+            raise thrown(AttributeError, "'dict' object has no attribute '_member_names'")
         return self.make_class(None, args, kwargs) if metaclass is None else self.instantiate(metaclass, args, kwargs)
 
     def make_class(self, metaclass: Class | None, args: list[object], kwargs: dict[str, object]) -> object:

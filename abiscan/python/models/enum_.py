@@ -24,6 +24,12 @@ from abiscan.python.values import (
 )
 
 _MEMBERS = "_member_map_"
+_WITHOUT_DATACLASSES = {(3, 8), (3, 9), (3, 10)}
+
+
+def is_enumeration(cls: object) -> bool:
+    """Whether a value is an enumeration, or one of the classes of ``enum`` that these derive from."""
+    return isinstance(cls, Class) and _base_of(cls) is not None
 
 
 def _base_of(cls: Class) -> Class | None:
@@ -81,8 +87,9 @@ def _make_member(machine: PythonMachine, cls: Class, name: str, value: object) -
     if not isinstance(made, Instance):
         return NotKnown(f"{cls.name}.{name}")
     if "_value_" not in made.attributes:
+        # Before 3.11, a dataclass was none to it, and the value stays what is written.
         mixed = cls.dataclass()
-        if mixed is not None and mixed is not cls:
+        if mixed is not None and mixed is not cls and machine.world.python not in _WITHOUT_DATACLASSES:
             value = machine.call(mixed, passed, {})
         made.attributes["_value_"] = value if host is None else made.inner
     made.attributes["_name_"] = name
@@ -228,7 +235,7 @@ def _make_by_call(machine: PythonMachine, cls: Class, args: Args, kwargs: Kwargs
         else:
             return None
     known = isinstance(name, str) and all(isinstance(key, str) for key in values)
-    return machine.derive_class([name, (cls,), values], {}) if known else None
+    return machine.make_class(None, [name, (cls,), values], {}) if known else None
 
 
 def _model_unique(_machine: PythonMachine, args: Args, _kwargs: Kwargs) -> object:

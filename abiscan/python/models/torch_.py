@@ -102,11 +102,12 @@ def _version_of(world: World) -> str:
     return _version_kind(Version(text))(text)
 
 
-def _make_torch_version(machine: PythonMachine, args: Args, _kwargs: Kwargs) -> object:
+def _torch_version_class(machine: PythonMachine) -> object:
+    """Return ``torch.torch_version.TorchVersion``."""
     copies = machine.world.tells("it copies packaging", _copies_packaging)
-    if not args or not isinstance(args[0], str) or copies is None:
-        return NotKnown("TorchVersion()")
-    return (CopyingTorchVersionText if copies else TorchVersionText)(args[0])
+    if copies is None:
+        return NotKnown("torch.torch_version.TorchVersion")
+    return CopyingTorchVersionText if copies else TorchVersionText
 
 
 def _copies_packaging(world: World) -> bool | None:
@@ -376,7 +377,7 @@ MODELS: dict[str, Callable[[PythonMachine], object]] = {
         "torch.torch_version",
         {
             "__version__": machine.get_attribute(machine.import_module("torch"), "__version__"),
-            "TorchVersion": Native("TorchVersion", _make_torch_version),
+            "TorchVersion": _torch_version_class(machine),
         },
     ),
 }

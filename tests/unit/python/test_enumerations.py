@@ -7,7 +7,7 @@ import types
 
 import pytest
 
-from tests.unit.python.packages import check_claim, reading_of
+from tests.unit.python.packages import FakeWorld, check_claim, reading_of
 
 SOURCE = """\
 from dataclasses import dataclass
@@ -94,6 +94,19 @@ HOLDS = [
 @pytest.mark.parametrize("claim", HOLDS)
 def test_members(claim: str) -> None:
     check_claim(SOURCE, claim)
+
+
+@pytest.mark.parametrize(
+    ("python", "claim"),
+    [
+        ((3, 10), "Paper.LARGE.value == (10, 'cm') and Paper.SMALL.value == 5"),  # as 3.10.13 says
+        ((3, 11), "Paper.LARGE.value.width == 10 and Paper.SMALL.value.unit == 'mm'"),
+    ],
+)
+def test_the_value_of_a_member_with_a_dataclass(python: tuple[int, int], claim: str) -> None:
+    code = f"{SOURCE}\nif not ({claim}):\n    raise ValueError\n"
+    (outcome,) = reading_of({"p/__init__.py": code}, FakeWorld(python=python)).imports
+    assert (outcome.raised, outcome.gaps) == (None, ())
 
 
 OF_ANOTHER_PACKAGE = """\

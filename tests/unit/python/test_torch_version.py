@@ -55,6 +55,22 @@ def test_a_version_compares_as_that_of_torch(other: str, answers: tuple[str, ...
 
 
 @pytest.mark.parametrize(
+    ("release", "claim"),
+    [
+        ("2.13.0+cpu", "type(torch.__version__) is TorchVersion"),
+        ("2.13.0+cpu", "isinstance(torch.__version__, TorchVersion)"),
+        ("2.1.0", "type(torch.__version__) is TorchVersion"),
+        ("2.13.0+cpu", "TorchVersion('2.12') < '2.13'"),
+        ("2.13.0+cpu", "TorchVersion.__name__ == 'TorchVersion'"),
+        ("1.13.1", "issubclass(type(torch.__version__), str)"),
+    ],
+)
+def test_the_class_of_the_version(release: str, claim: str) -> None:
+    assert raised_by(f"if not ({claim}):\n    raise ValueError", release) is None
+    assert raised_by(f"if {claim}:\n    raise ValueError", release) is not None
+
+
+@pytest.mark.parametrize(
     ("release", "condition", "kind"),
     [
         # A plain text, before there is torch/torch_version.py.
