@@ -18,13 +18,14 @@ from abiscan.python.modelled import Modelled, Native
 from abiscan.python.operations import describe_value
 from abiscan.python.values import (
     ABSENT,
+    MORE_ITEMS,
     VIEWS,
     WAITING,
     Bound,
     Class,
     Instance,
     NotKnown,
-    PerhapsDeleted,
+    PerhapsAbsent,
     PythonError,
     PythonFunction,
     PythonModule,
@@ -221,7 +222,11 @@ def _own_attribute(machine: PythonMachine, value: Instance, name: str) -> object
         return value.cls
     if name == "__dict__":
         return value.attributes
-    return ABSENT if member is ABSENT else machine.bound(member, value, value.cls)
+    if member is not ABSENT:
+        return machine.bound(member, value, value.cls)
+    # What may have been put into ``__dict__`` may be by any name.
+    has_more = not MORE_ITEMS.isdisjoint(map(type, value.attributes))
+    return PerhapsAbsent(f"{value.cls.name}.{name}") if has_more else ABSENT
 
 
 def _attribute_beyond_package(machine: PythonMachine, value: object, cls: Class, name: str) -> object:
@@ -521,6 +526,7 @@ def _of_host(value: object, name: str) -> object:
 
 _CONTAINER_METHODS = frozenset({
     "__getitem__", "__setitem__", "__delitem__", "__contains__", "__len__", "__iter__", "__add__", "__eq__",
+    "__iadd__", "__iand__", "__imul__", "__ior__", "__isub__", "__ixor__",
 })  # fmt: skip
 """Special methods that code calls by their names, on lists, dicts and texts."""
 
@@ -564,15 +570,22 @@ def set_plainly(machine: PythonMachine, value: object, name: str, new: object, *
         if name == "args" and isinstance(value, PythonError):
             value.args = tuple(more_items(machine.items(new)))
             return
-        _own_names(value)[name] = new
+        _put(machine, _own_names(value), name, new)
     elif isinstance(value, PythonModule):
         if name == "__class__":
             _change_class(machine, value, new)
-        value.names[name] = new
+        _put(machine, value.names, name, new)
     elif isinstance(value, PythonFunction):
-        value.attributes[name] = new
+        _put(machine, value.attributes, name, new)
     elif isinstance(value, Modelled):
         value.put(machine, name, new)
+
+
+def _put(machine: PythonMachine, names: dict[str, object], name: str, new: object) -> None:
+    """Set an attribute; one that code may not set after all is not known, nor whether it is there."""
+    if machine.is_speculative:
+        new = PerhapsAbsent(f".{name}") if names.get(name, ABSENT) is ABSENT else NotKnown(f".{name}")
+    names[name] = new
 
 
 def _own_names(value: Instance | Class | PythonError) -> dict[str, object]:
@@ -642,6 +655,6 @@ def delete_plainly(machine: PythonMachine, value: object, name: str) -> None:
             value.delete(name)
         return
     if machine.is_speculative:
-        names.update(dict.fromkeys(names.keys() & {name}, PerhapsDeleted(f".{name}")))
+        names.update(dict.fromkeys(names.keys() & {name}, PerhapsAbsent(f".{name}")))
     elif names.pop(name, ABSENT) is ABSENT and isinstance(value, Instance) and cls is not None and not cls.is_open():
         raise thrown(AttributeError, f"'{cls.name}' object has no attribute '{name}'")

@@ -43,17 +43,18 @@ from abiscan.python.values import (
 )
 
 _OPERATORS: dict[str, ast.operator] = {f"__{name}__": op() for op, (name, _) in special.OPERATORS.items()}
+_IN_PLACE: Final[dict[str, ast.operator]] = {f"__i{name}__": op() for op, (name, _) in special.OPERATORS.items()}
 _CHARACTERS_PER_PART = 8
 _TYPE_METHODS = {"__new__", "__init__", "maketrans", "mro", "fromkeys"}
 _ADDING: Final = frozenset({
     "add", "append", "extend", "insert", "setdefault", "symmetric_difference_update", "update",
 })  # fmt: skip
-_REMOVING: Final = frozenset({
+REMOVING: Final = frozenset({
     "clear", "difference_update", "discard", "insert", "intersection_update", "pop", "popitem", "remove", "reverse",
     "sort", "symmetric_difference_update",
 })  # fmt: skip
 """Methods that remove items, or move those of a list."""
-CHANGING: Final = _ADDING | _REMOVING
+CHANGING: Final = _ADDING | REMOVING
 """Methods that change their container."""
 
 
@@ -73,7 +74,7 @@ class HostMethod(Modelled):
         """Call the method, if all that it needs is known."""
         # If it is unknown whether the code runs at all, a change leaves the items of a container unknown.
         if machine.is_speculative and isinstance(self.value, (list, dict, set)) and self.name in CHANGING:
-            _note_call(self.value, self.name)
+            note_call(self.value, self.name)
             if isinstance(self.value, dict) and self.name == "update":
                 for key in chain(kwargs, *(argument for argument in args if isinstance(argument, dict))):
                     special.set_item(machine, self.value, key, None)
@@ -84,11 +85,9 @@ class HostMethod(Modelled):
         receiver = special.plain_value(args[0]) if args and isinstance(self.value, type) else self.value
         if receiver is not self.value and isinstance(receiver, self.value) and self.name not in _TYPE_METHODS:  # type: ignore[arg-type]
             return HostMethod(receiver, self.name).call(machine, args[1:], kwargs)
-        if (op := _OPERATORS.get(self.name)) is not None and len(args) == 1:
-            return special.apply_binary(machine, op, self.value, args[0])
-        if self.name == "__contains__" and len(args) == 1:
-            there = special.contains_item(machine, self.value, args[0])
-            return NotKnown(self.display_name() + "()") if there is None else there
+        result = _call_operator(machine, self.value, self.name, args)
+        if result is not ABSENT:
+            return result
         # Containers may hold values that are not known, so their methods are modelled. For all that follows, every part
         # must be known, and the result must not be huge.
         method = _METHODS.get((type(self.value), self.name))
@@ -113,7 +112,7 @@ class HostMethod(Modelled):
             )
             name = self.display_name() + "()"
             if isinstance(self.value, (list, dict, set)):
-                _note_call(self.value, self.name)
+                note_call(self.value, self.name)
             if isinstance(self.value, str) and self.name == "format":
                 size = functools.partial(size_of_filled, self.value, "{")
                 return make_text(name, _format_text, self.value, kwargs, *args, size=lambda parts: size(parts[1:]))
@@ -128,9 +127,29 @@ class HostMethod(Modelled):
         return attempt_operation(lambda: self.display_name() + "()", getattr(self.value, self.name), *args, **kwargs)
 
 
-def _note_call(value: list[object] | dict[object, object] | set[object], name: str) -> None:
+def _call_operator(machine: PythonMachine, value: object, name: str, args: list[object]) -> object:
+    """Call the method behind an operator, which does what that does; ABSENT for any other method."""
+    if len(args) == 2 and name == "__setitem__":
+        special.set_item(machine, value, *args)
+        return None
+    if len(args) != 1:
+        return ABSENT
+    if name == "__delitem__":
+        special.delete_item(machine, value, args[0])
+        return None
+    if name == "__contains__":
+        there = special.contains_item(machine, value, args[0])
+        return NotKnown(f"{describe_value(value)}.{name}()") if there is None else there
+    if name in _OPERATORS:
+        return special.apply_binary(machine, _OPERATORS[name], value, args[0])
+    if name in _IN_PLACE and isinstance(value, (list, dict, set)):
+        return special.in_place(machine, _IN_PLACE[name], value, args[0])
+    return ABSENT
+
+
+def note_call(value: list[object] | dict[object, object] | set[object], name: str) -> None:
     """Note what a method may do to its container, where it may not have been called, or with what is not known."""
-    if name in _REMOVING:
+    if name in REMOVING:
         note_removed(value)
     if name in _ADDING:
         note_added(value)

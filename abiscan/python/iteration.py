@@ -15,7 +15,7 @@ from typing import Any, Final
 
 from abiscan.python.machine import Frame, PythonMachine
 from abiscan.python.modelled import Modelled, Native
-from abiscan.python.values import NotKnown, PythonError, Thrown, thrown
+from abiscan.python.values import MoreItems, NotKnown, PythonError, Thrown, thrown
 
 MOST_ITEMS = 10_000
 
@@ -42,15 +42,25 @@ class Lazy(Modelled):
             return Native(name, lambda _machine, _args, _kwargs: self)
         return NotKnown(f"{self.name}.{name}")
 
-    def advance(self, _machine: PythonMachine) -> object:
+    def advance(self, machine: PythonMachine) -> object:
         """Return the next item; raises StopIteration after the last one."""
+        if machine.is_speculative:
+            self.source = iter((self._left(),))
+            return NotKnown(f"next({self.name})")
         for item in self.source:
             return item
         raise thrown(StopIteration)
 
     def rest(self, machine: PythonMachine) -> Iterator[object]:
         """Return the items from here on."""
-        return self.source
+        source = self.source
+        if machine.is_speculative:
+            self.source = iter((self._left(),))
+        return source
+
+    def _left(self) -> MoreItems:
+        """Return what stands for the items that are left where some may have been taken, by code that may have run."""
+        return MoreItems(f"list({self.name})")
 
     def close(self, _machine: PythonMachine) -> None:
         """End the iteration: nobody asks for further items."""
@@ -66,7 +76,7 @@ class GeneratorObject(Lazy):
     :param node: its source
     """
 
-    __slots__ = ("_body", "_frame", "_is_running", "_kept", "_started", "node", "result")
+    __slots__ = ("_body", "_frame", "_is_running", "_is_unclear", "_kept", "_started", "node", "result")
 
     def __init__(self, name: str, frame: Frame, body: Body, node: ast.AST) -> None:
         super().__init__(name, iter(()))
@@ -74,6 +84,8 @@ class GeneratorObject(Lazy):
         self._body, self._frame = body, frame
         self._kept = _NOTHING_KEPT
         self._started = self._is_running = False
+        self._is_unclear = False
+        """Whether code that may have run has taken items of it."""
         self.result: object = None
 
     @property
@@ -95,17 +107,28 @@ class GeneratorObject(Lazy):
         }
         methods |= {f"a{name}": method for name, method in methods.items()}
         if name in methods:
-            return Native(name, lambda machine, args, _kwargs: methods[name](machine, args))
+            return Native(
+                name, lambda machine, args, _kwargs: self._unclear_item(machine) or methods[name](machine, args)
+            )
         if name in {"__anext__", "__await__"}:
             return super().get_attribute(machine, "__next__" if name == "__anext__" else "__iter__")
         return super().get_attribute(machine, name)
 
     def advance(self, machine: PythonMachine) -> object:
         """Return what it yields next; raises StopIteration with its result at its end."""
-        return self.send(machine, None)
+        return self._unclear_item(machine) or self.send(machine, None)
+
+    def _unclear_item(self, machine: PythonMachine) -> NotKnown | None:
+        """Return what stands for its next item where that is not known; from then on, no other is."""
+        self._is_unclear = self._is_unclear or machine.is_speculative
+        return NotKnown(f"next({self.name})") if self._is_unclear else None
 
     def rest(self, machine: PythonMachine) -> Iterator[object]:
         """Yield the items from here on."""
+        if self._is_unclear:
+            yield self._left()
+            return
+        self._is_unclear = machine.is_speculative
         while True:
             try:
                 item = self.send(machine, None)

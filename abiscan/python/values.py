@@ -166,8 +166,8 @@ class MoreItems(NotKnown, frozen=True):
     """An unknown number of unknown items."""
 
 
-class PerhapsDeleted(NotKnown, frozen=True):
-    """An attribute that code may have deleted, if it has run at all."""
+class PerhapsAbsent(NotKnown, frozen=True):
+    """An attribute that code may have set, or deleted, if it has run at all."""
 
 
 class PossibleItems(MoreItems, frozen=True):

@@ -38,7 +38,7 @@ from abiscan.python.values import (
     Instance,
     MoreItems,
     NotKnown,
-    PerhapsDeleted,
+    PerhapsAbsent,
     PythonError,
     PythonFunction,
     PythonModule,
@@ -83,7 +83,7 @@ def _model_hasattr(machine: PythonMachine, args: Args, _kwargs: Kwargs) -> objec
         there = machine.library.torch_mentions(torch, args[1])
         if there is not None:
             return there
-    value = None if isinstance(attribute, PerhapsDeleted) else args[0]
+    value = None if isinstance(attribute, PerhapsAbsent) else args[0]
     if isinstance(value, Instance) and not value.cls.is_open() and value.cls.find("__getattr__") is None:
         return args[1] in value.attributes
     return NotKnown(f"hasattr({describe_value(args[0])}, {args[1]!r})", attribute.why)

@@ -14,20 +14,31 @@ from tests.oracle.reading.unknown import by_number
 _CONTAINERS: Final[Mapping[str, tuple[Sequence[str], Sequence[str]]]] = {
     "['a', 'b', 'c']": (
         ("c.pop()", "c.pop(0)", "c.remove('a')", "c.clear()", "c.reverse()", "c.sort(reverse=True)", "c.insert(0, 'd')",
-         "c[0] = 'd'", "c[-1:] = []", "del c[0]", "del c[:]", "c.append('d')", "c.extend('de')", "c += 'd'"),
+         "c[0] = 'd'", "c[-1:] = []", "del c[0]", "del c[:]", "c.append('d')", "c.extend('de')", "c += 'd'",
+         "c.__setitem__(0, 'd')", "c.__delitem__(0)", "c.__iadd__('de')"),
         ("c[0]", "c[-1]", "c.index('b')", "c.count('a')", "c == ['a', 'b', 'c']", "['x', *c][0]", "(c + ['x'])[-1]",
          "(['x'] + c)[-1]", "'x' in c + ['x']", "c.pop()", "bool(c + ['x'])"),
     ),
     "{'a': 1, 'b': 2}": (
         ("c.pop('a', None)", "c.popitem()", "c.clear()", "del c['a']", "c['a'] = 3", "c['d'] = 4", "c.update(a=5)",
-         "c.setdefault('d', 6)"),
+         "c.setdefault('d', 6)", "c.__setitem__('d', 7)", "c.__delitem__('a')", "c.__ior__({'d': 8})"),
         ("c['a']", "c.get('a')", "c.get('d', 0)", "list(c.values())", "len(c.items())", "bool(c.keys())", "c == {}",
          "c.pop('a', 0)", "c.setdefault('a', 9)", "{**c, 'x': 1}['x']", "'a' in c.keys()", "len(dict(c))"),
     ),
     "{'a', 'b'}": (
         ("c.pop()", "c.discard('a')", "c.remove('a')", "c.clear()", "c.difference_update({'a'})",
-         "c.intersection_update({'a'})", "c.symmetric_difference_update({'a', 'd'})", "c.add('d')", "c.update('de')"),
+         "c.intersection_update({'a'})", "c.symmetric_difference_update({'a', 'd'})", "c.add('d')", "c.update('de')",
+         "c.__ior__({'d'})"),
         ("c == {'a', 'b'}", "c <= {'a', 'b'}", "len(c | {'x'})"),
+    ),
+    "iter(['a', 'b', 'c'])": (
+        ("next(c)", "next(c, None)", "c.__next__()", "list(c)", "'b' in c"),
+        ("next(c)", "next(c, 'd')", "c.__next__()", "list(zip(c, 'xyz'))"),
+    ),
+    "(n for n in ['a', 'b', 'c'])": (("next(c)", "c.send(None)", "c.close()", "list(c)"), ("next(c)", "next(c, 'd')")),
+    "type('O', (), {'x': 1})()": (
+        ("c.y = 2", "setattr(c, 'y', 3)", "c.__dict__['y'] = 4", "c.__dict__.update(y=5)", "c.x = 6", "del c.x"),
+        ("hasattr(c, 'y')", "getattr(c, 'y', 0)", "c.y", "c.x", "'y' in c.__dict__", "hasattr(c, 'x')"),
     ),
 }  # fmt: skip
 _OF_ALL: Final = (
