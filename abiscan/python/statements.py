@@ -25,6 +25,7 @@ from abiscan.python.machine import ProcessEnded, Unreadable
 from abiscan.python.nodes import TryStar, TypeAlias, walk
 from abiscan.python.operations import describe_value
 from abiscan.python.signals import BREAK, CONTINUE, Either, Returned, Signal
+from abiscan.python.untaken import note_untaken
 from abiscan.python.values import (
     ABSENT,
     MORE_ITEMS,
@@ -186,8 +187,16 @@ class Statements(Handling):
             self.note_way(node, way, end)
             raise
         if way.forgotten is not None and signal is None:
-            self.forget_bindings([*node.body, *node.orelse], scope, way.forgotten)
+            self.forget_way(node, way, scope)
         return signal
+
+    def forget_way(self, node: ast.If, way: Way, scope: Scope) -> None:
+        """Forget what either branch binds, and note what the other one may have changed."""
+        assert way.forgotten is not None
+        self.forget_bindings([*node.body, *node.orelse], scope, way.forgotten)
+        # What stands in the user's own search path is none of the package's: without it is the usual way.
+        if _SEARCH_PATH not in way.forgotten.name:
+            note_untaken(self, node.orelse if way.taken else node.body, scope)
 
     def note_way(self, node: ast.If, way: Way, end: Thrown | ProcessEnded) -> None:
         """Note that the import ends in a branch that did not seem to matter: the condition decides whether it does."""
@@ -235,7 +244,6 @@ class Statements(Handling):
         # Nothing that matters depends on it, but what the function returns does.
         if self.library.leaves(node):
             return Either(unknown, body_of(node.body), body_of(node.orelse))
-        # What stands in the user's own search path is none of the package's: without it is the usual way.
         changes = _SEARCH_PATH not in unknown.name and self.library.changes_objects(node)
         self.note_passed(unknown, spot, taken=default, changes=changes)
         return Way(default, unknown)
@@ -683,7 +691,7 @@ def _compile_if(compiler: Compiler, node: ast.If) -> Code:
             machine.note_way(node, way, end)
             raise
         if way.forgotten is not None and signal is None:
-            machine.forget_bindings([*node.body, *node.orelse], scope, way.forgotten)
+            machine.forget_way(node, way, scope)
         return signal
 
     return run

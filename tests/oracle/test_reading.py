@@ -19,7 +19,8 @@ WITH_GAPS = {
     "match_unknown_subject", "recursion_error", "open_outside_missing", "open_outside_present", "logging_handler",
     "sys_modules_self_class", "unknown_items_in_a_loop", "unknown_items_in_zip", "guard_of_a_case_that_may_fit",
     "unknown_items_and_else", "dataclasses_with_unknown_fields", "member_with_an_unknown_part",
-    "item_with_an_unknown_part", "length_with_unknown_parts",
+    "item_with_an_unknown_part", "length_with_unknown_parts", "branch_that_may_remove_an_item",
+    "branch_that_may_delete_an_item", "branch_that_may_set_an_attribute",
 }  # fmt: skip
 """The packages in which the environment, the limit of Python's stack, or code that is not read decides how it ends."""
 
