@@ -229,7 +229,9 @@ def _compile_method_call(
             value = of_holder(machine, value, args, kwargs)
         else:
             method = method_of(value, name) if type(value) is Instance else None
-            function = machine.settle(machine.attribute_of(value, name)) if method is None else method
+            function = machine.attribute_of(value, name) if method is None else method
+            if type(function) in WAITING:
+                function = machine.settle(function)
             args, kwargs = arguments(machine, scope, function)
             if method is not None:
                 args = [value, *args]
@@ -614,19 +616,20 @@ def _compile_template(compiler: Compiler, node: Any) -> Value:
 def _compile_lambda(compiler: Compiler, node: ast.Lambda) -> Value:
     defaults = compile_defaults(compiler, node.args)
     return lambda machine, scope: PythonFunction(
-        "<lambda>", node, scope, defaults(machine, scope), qualified=scope.qualify("<lambda>")
+        "<lambda>",
+        node,
+        scope,
+        None if defaults is None else defaults(machine, scope),
+        qualified=scope.qualify("<lambda>"),
     )
 
 
-def compile_defaults(compiler: Compiler, args: ast.arguments) -> Callable[[Any, Scope], dict[str, object]]:
-    """Return what evaluates the default arguments of a function."""
+def compile_defaults(compiler: Compiler, args: ast.arguments) -> Callable[[Any, Scope], dict[str, object]] | None:
+    """Return what evaluates the default arguments of a function; None for constants, which it knows itself."""
     given = tuple(given_defaults(args))
-    known: dict[str, object] = {
-        name: value.value for name, value in given if isinstance(value, ast.Constant) and _is_small(value.value)
-    }
-    if len(known) == len(given):
+    if all(isinstance(value, ast.Constant) and _is_small(value.value) for _, value in given):
         compiler.steps += len(given)
-        return lambda _machine, _scope: known.copy()
+        return None
     values = tuple((name, compiler.value(value)) for name, value in given)
     return lambda machine, scope: {name: value(machine, scope) for name, value in values}
 

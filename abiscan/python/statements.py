@@ -400,7 +400,8 @@ class Statements(Handling):
                 result = special.special_method(self, decorator, "__call__")
             if not isinstance(result, NotKnown):
                 self.frames[-1].line = line
-                result = self.call(decorator, [made], {})
+                result = self.call_unsettled(decorator, [made], {})
+                result = self.settle(result) if type(result) is TargetExpression else result
             if not isinstance(result, NotKnown):
                 made = result
             elif isinstance(made, PythonFunction):

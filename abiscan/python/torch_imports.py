@@ -31,7 +31,7 @@ _SHIPPED_WITH_TORCH: Final = {"caffe2": ((1, 4), (1, 12)), "torchgen": ((1, 12),
 
 def is_of_torch(module: str) -> bool:
     """Whether a module is torch, or one in it."""
-    return module.partition(".")[0] == "torch"
+    return module == "torch" or module.startswith("torch.")
 
 
 def comes_with_torch(module: str, version: str | Answer) -> bool:

@@ -343,7 +343,7 @@ class PythonFunction(Opaque, Struct, eq=False):
     node: FunctionNode
     scope: Scope
     _defaults: dict[str, object] | None
-    """None for constants that are not parsed yet: see ``late_bodies``."""
+    """None for constants, which may not be parsed yet: see ``late_bodies``."""
     attributes: dict[str, object] = field(default_factory=dict)
     owner: Class | None = None
     qualified: str = ""
@@ -450,14 +450,14 @@ class Class(Opaque, Struct, eq=False):
 
     def find(self, name: str, default: object = None) -> object:
         """Return an attribute of the class or of what it derives from; the default if there is none."""
-        for ancestor in self.ancestry():
+        for ancestor in self._ancestry or self.ancestry():
             if type(ancestor) is Class and name in ancestor.names:
                 return ancestor.names[name]
         return default
 
     def has_either(self, name: str, other: str) -> bool:
         """Whether the class, or one that it derives from, has an attribute by one of two names."""
-        for ancestor in self.ancestry():
+        for ancestor in self._ancestry or self.ancestry():
             if type(ancestor) is Class and (name in ancestor.names or other in ancestor.names):
                 return True
         return False
