@@ -31,6 +31,7 @@ from typing import Final
 
 from msgspec import structs
 from packaging.requirements import Requirement
+from packaging.version import Version
 
 from abiscan.errors import InputError
 from abiscan.index.client import Index, System, settings_of_pip
@@ -46,6 +47,9 @@ from tools.wheels import download, python_of
 PINS: Final = {package: DATA / f"{package}.txt" for package in companion_names.WITH_TORCH}
 OUTPUT: Final = DATA / "companions"
 REQUIRING: Final = DATA / "requiring.txt"
+_NEVER: Final = Version("9999")
+_ENDED: Final = {"torchtext": Version("2.4")}
+"""The first torch that no version of a package loads with, whatever its metadata allow (pytorch/text#2272)."""
 _MAKERS: Final = "fb"
 """The part of the names of Meta's own modules."""
 Names = dict[str, set[str]]
@@ -115,6 +119,8 @@ def _triton_for(torch: str, folder: Path) -> str:
 
 def _version_for(torch: str, folder: Path, package: str) -> str:
     """Return the newest version of a package that requires a release of torch; empty where none says which."""
+    if Version(torch) >= _ENDED.get(package, _NEVER):
+        return ""
     with _index_for(torch, folder) as index:
         for candidate in index.candidates(Requirement(package)):
             required = (
