@@ -48,6 +48,7 @@ from abiscan.python.values import (
     Why,
     Wrapped,
     class_of,
+    note_added,
     thrown,
 )
 
@@ -158,8 +159,11 @@ class Calls(ClassMaking):
         return function.part("()", *args, *kwargs.values())
 
     def _hand_over(self, values: Iterable[object]) -> None:
-        """Note that code which is not read gets modules, perhaps by their ``__name__``: it may set any name in them."""
+        """Note that code which is not read gets modules, perhaps by ``__name__``, and dicts: it may add any name."""
         for value in values:
+            if type(value) is dict:
+                note_added(value)
+                continue
             module = self.modules.get(value) if isinstance(value, str) else value
             # By the very text of ``__name__``: a distribution, too, may go by the same name.
             if isinstance(module, PythonModule) and (module is value or module.name is value):

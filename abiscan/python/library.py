@@ -44,6 +44,10 @@ _ROUNDS = 3
 _NAMED_OTHERWISE = {
     "pillow": "pil", "pyyaml": "yaml", "scikit_learn": "sklearn", "opencv_python": "cv2", "protobuf": "google",
     "python_dateutil": "dateutil", "beautifulsoup4": "bs4", "pytorch_triton": "triton", "cuda_python": "cuda",
+    "opencv_python_headless": "cv2", "opencv_contrib_python": "cv2", "scikit_image": "skimage", "grpcio": "grpc",
+    "attrs": "attr", "pyzmq": "zmq", "gitpython": "git", "hydra_core": "hydra", "faiss_cpu": "faiss",
+    "umap_learn": "umap", "biopython": "bio", "pytorch_ignite": "ignite", "nvidia_ml_py": "pynvml",
+    "python_dotenv": "dotenv", "open_clip_torch": "open_clip", "antlr4_python3_runtime": "antlr4",
 }  # fmt: skip
 """Distributions whose module has another name."""
 

@@ -251,7 +251,8 @@ class Statements(Handling):
     def _need_check(self, node: ast.If, unknown: NotKnown, *, holds: bool) -> None:
         """Note a check that a module makes of another package as it is imported, if nothing promises that it passes."""
         package = unknown.name.removeprefix("not ").partition(".")[0]
-        is_other = isinstance(self.modules.get(package), NotKnown) and not self.library.requires(package)
+        is_there = self.library.requires(package) or self.library.surroundings.place_of(package) is not None
+        is_other = isinstance(self.modules.get(package), NotKnown) and not is_there
         if is_other and self.frames[-1].function is None and not self.guards:
             check = f"{self.source_of(node.test)} is {'true' if holds else 'false'}"
             self.need("requirement", package, f"the package does not require {package}, and raises unless {check}")

@@ -378,6 +378,18 @@ def test_what_a_module_checks_of_a_package_that_is_not_required_is_a_condition(c
 
 
 @pytest.mark.parametrize(
+    "code",
+    [
+        "names = globals()\nother.build(names)\nnames['Made'].start = 1\n",
+        "made = {}\nother.fill(made)\nif 'a' not in made:\n    made['a']\n",
+        "made = {'a': 1}\nother.fill(made)\nif 'a' not in made or made['a'] != 1:\n    raise ValueError\n",
+    ],
+)
+def test_a_dict_that_other_code_gets_may_have_more(code: str) -> None:
+    assert outcome_of(f"import other\n{code}").raised is None
+
+
+@pytest.mark.parametrize(
     ("form", "decides"), [("plugins.register_resolver('x', {})", False), ("plugins.run({})", True)]
 )
 def test_what_is_registered_is_called_later(form: str, *, decides: bool) -> None:
