@@ -25,7 +25,6 @@ from abiscan.python.machine import ProcessEnded, Unreadable
 from abiscan.python.nodes import TryStar, TypeAlias, walk
 from abiscan.python.operations import describe_value
 from abiscan.python.signals import BREAK, CONTINUE, Either, Returned, Signal
-from abiscan.python.untaken import note_untaken
 from abiscan.python.values import (
     ABSENT,
     MORE_ITEMS,
@@ -196,6 +195,8 @@ class Statements(Handling):
         self.forget_bindings([*node.body, *node.orelse], scope, way.forgotten)
         # What stands in the user's own search path is none of the package's: without it is the usual way.
         if _SEARCH_PATH not in way.forgotten.name:
+            from abiscan.python.untaken import note_untaken  # few checks come to such a condition
+
             note_untaken(self, node.orelse if way.taken else node.body, scope)
 
     def note_way(self, node: ast.If, way: Way, end: Thrown | ProcessEnded) -> None:
