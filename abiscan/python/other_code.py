@@ -94,11 +94,13 @@ class OtherCode:
         new = [decision for spot, decision in trace.decisions.items() if spot not in decided]
         if trace.is_doubtful or trace.may_end_earlier or len(new) > _MOST_DECISIONS:
             return None
-        # The decisions made before stay the same. Those made on the way to the error must not affect it.
+        # The decisions made before stay the same. Those made on the way to the error must not affect it, and the other
+        # way must not come to the error by a decision of its own.
         for decision in new:
             self._machine.go_back(before, {decision.spot: not decision.condition.taken})
             other = self._import(module, name)
-            if other is None or (other.exception, other.message) != (raised.exception, raised.message):
+            is_same = other is not None and (other.exception, other.message) == (raised.exception, raised.message)
+            if not is_same or trace.decisions.keys() - decided - {one.spot for one in new}:
                 raised = None
                 break
         if new and self._machine is not None:

@@ -8,7 +8,7 @@ import re
 import zlib
 from collections.abc import Callable
 from functools import lru_cache, partial
-from typing import Final
+from typing import Any, Final
 
 from packaging.version import VERSION_PATTERN, InvalidVersion, Version
 
@@ -35,6 +35,36 @@ class PackagingVersion(PlainVersion):
 
 
 PackagingVersion.__name__ = PackagingVersion.__qualname__ = "Version"  # messages show the name of its class
+
+
+class NumpyVersion(PlainVersion):
+    """``numpy.lib.NumpyVersion``, which compares with texts, too."""
+
+    def __lt__(self, other: object) -> bool:
+        """Return whether it is older."""
+        return super().__lt__(_as_version(other))
+
+    def __le__(self, other: object) -> bool:
+        """Return whether it is not newer."""
+        return super().__le__(_as_version(other))
+
+    def __gt__(self, other: object) -> bool:
+        """Return whether it is newer."""
+        return super().__gt__(_as_version(other))
+
+    def __ge__(self, other: object) -> bool:
+        """Return whether it is not older."""
+        return super().__ge__(_as_version(other))
+
+    def __eq__(self, other: object) -> bool:
+        """Return whether it is the same."""
+        return super().__eq__(_as_version(other))
+
+    __hash__ = Version.__hash__
+
+
+def _as_version(other: object) -> Any:
+    return NumpyVersion(other) if isinstance(other, str) else other
 
 
 def _version_class(name: str, cls: type[PlainVersion]) -> dict[str, object]:
@@ -278,6 +308,7 @@ MODELS: dict[str, Callable[[PythonMachine], object]] = {
         )
         for module, functions in _DECODERS.items()
     },
+    "numpy.lib": make_namespace("numpy.lib", NumpyVersion=_version_class("numpy.lib", NumpyVersion)["Version"]),
     "json": make_namespace("json", **native_functions("json", dump=_model_dump, load=_model_json, loads=_model_json)),
     "packaging": make_namespace("packaging"),
     "packaging.version": make_namespace("packaging.version", **_version_class("packaging.version", PackagingVersion)),

@@ -389,6 +389,16 @@ def test_a_dict_that_other_code_gets_may_have_more(code: str) -> None:
     assert outcome_of(f"import other\n{code}").raised is None
 
 
+@pytest.mark.parametrize("holds", [True, False])
+def test_a_version_of_numpy_compares_with_a_text(*, holds: bool) -> None:
+    claim = "np.lib.NumpyVersion('1.26.4') >= '1.25.0' and NumpyVersion('1.9.0') < NumpyVersion('1.10.0') == '1.10.0'"
+    code = (
+        f"import numpy as np\nfrom numpy.lib import NumpyVersion\nif ({claim}) is not {holds}:\n    raise ValueError\n"
+    )
+    outcome = outcome_of(code)
+    assert (outcome.raised is None, outcome.gaps) == (holds, ())
+
+
 @pytest.mark.parametrize(
     ("form", "decides"), [("plugins.register_resolver('x', {})", False), ("plugins.run({})", True)]
 )

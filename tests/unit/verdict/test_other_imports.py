@@ -64,6 +64,10 @@ WORKS = {
         "other/__init__.py": "import unicodedata\nif unicodedata.unidata_version >= '1.25':\n    found = 1\n"
         "else:\n    import absent\n"
     },
+    "the other way of two conditions": {
+        "other/__init__.py": "import unicodedata\nif unicodedata.unidata_version >= '1.25':\n    found = 1\n"
+        "else:\n    import absent\nif unicodedata.unidata_version >= '1.26':\n    found = 1\nelse:\n    import absent\n"
+    },
     "a function that changes the search": {
         "other/__init__.py": "import further\nfurther.extend(__file__)\nimport hidden\n",
         "further.py": "import os, sys\ndef extend(file):\n"
