@@ -119,12 +119,19 @@ def ends_unknown(runs: Runs, module: str) -> bool:
 def explore_loads(runs: Runs, module: str) -> tuple[Run, ...]:
     """Return the runs of the import of a module that show what it loads."""
     first = runs.run(module)
-    # Where all has been loaded, neither way loads more.
-    decisions, more = list(first.trace.decisions.values()), not load_everything(runs.library, [first])
-    if not more:
-        decisions = [decision for decision in decisions if decision.loads < len(first.trace.attempts)]
-    runs_made, _ = _explore(runs, module, first, decisions, more=more, until_loaded=True)
+    more = not load_everything(runs.library, [first])
+    runs_made, _ = _explore(runs, module, first, _until_loaded(runs, first), more=more, until_loaded=True)
     return tuple(runs_made)
+
+
+def _until_loaded(runs: Runs, run: Run) -> list[Decision]:
+    """Return the decisions of a run before it had loaded all libraries: where it had, neither way loads more."""
+    paths, files = [attempt.path for attempt in run.trace.attempts], runs.library.files
+    return [
+        decision
+        for decision in run.trace.decisions.values()
+        if not files.has_all({path for path in paths[: decision.loads] if path is not None})
+    ]
 
 
 def _explore(
@@ -157,8 +164,9 @@ def _explore(
         seen.append(choices)
         run = runs.run(module, choices, until_loaded=until_loaded)
         runs_made.append(run)
-        new = (spot for spot in run.trace.decisions if spot not in choices and spot not in first.trace.decisions)
-        waiting.extend({**choices, spot: not run.trace.decisions[spot].condition.taken} for spot in new)
+        met = _until_loaded(runs, run) if until_loaded else run.trace.decisions.values()
+        new = (made for made in met if made.spot not in choices and made.spot not in first.trace.decisions)
+        waiting.extend({**choices, made.spot: not made.condition.taken} for made in new)
     if more and first.trace.optional:
         runs_made.append(runs.run(module, first.choices, with_optional=True, until_loaded=until_loaded))
     return runs_made, not waiting

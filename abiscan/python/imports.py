@@ -477,8 +477,9 @@ class PythonInterpreter(Calls):
         if answer is Answer.UNKNOWN and companions.comes_with_torch(self, name):
             answer = True
         if answer is not True and self.library.requires(name):
+            assumptions = self.library.assumptions
             answer = answer is Answer.UNKNOWN or bool(
-                self.world.tells_now("it has what is required", lambda _world: self.library.has_requirements)
+                self.world.tells_now("it has what is required", lambda _world: assumptions.has_requirements)
             )
         if answer is False and any(map(self._changes_search, self._called)):
             return NotKnown(name)

@@ -106,6 +106,15 @@ class _Words(Struct, frozen=True, kw_only=True):
     imported: set[str]
 
 
+class Assumptions(Struct):
+    """What the reading assumes of the surroundings for a while.
+
+    :ivar has_requirements: whether what the package requires is installed, whatever the environment has
+    """
+
+    has_requirements: bool = False
+
+
 class PythonCode(Struct, dict=True):
     """A package's Python code, for one version of Python.
 
@@ -120,8 +129,7 @@ class PythonCode(Struct, dict=True):
     problems: dict[str, str] = field(default_factory=dict)
     failures: dict[str, Exception] = field(default_factory=dict)
     """The sources that cannot be parsed, and what was raised."""
-    has_requirements: bool = False
-    """Whether what the package requires is assumed to be installed, whatever the environment has."""
+    assumptions: Assumptions = field(default_factory=Assumptions)
     kept_calls: KeptCalls = field(default_factory=KeptCalls)
     """The calls that only compute: what they give depends on no version of Python."""
     _too_new: dict[tuple[str, tuple[int, int]], Newer | None] = field(default_factory=dict)

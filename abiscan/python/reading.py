@@ -343,7 +343,7 @@ def _read_modules(runs: Runs, built_for: Callable[[str], Sequence[OtherTorch]]) 
         return Reading(imports=tuple(explored.outcome for explored in main))
     # What follows asks how the libraries are meant to be used, so what the package requires is assumed to be installed.
     # The import itself was followed with what is really there.
-    library.has_requirements = True
+    library.assumptions.has_requirements = True
     # An import that fails here does not get to all of its loads: those are seen where every library loads.
     failed = [explored.outcome.module for explored in main if explored.outcome.raised is not None]
     whole = [explore_loads(runs.of(ALL_LOAD), name) for name in failed]
@@ -352,7 +352,7 @@ def _read_modules(runs: Runs, built_for: Callable[[str], Sequence[OtherTorch]]) 
     after = load_on_demand(runs, names, imports, [run for group in whole for run in group])
     uses = classify_libraries(library, runs.world(), groups, after)
     uses |= unreached_uses(runs, names, uses, built_for)
-    library.has_requirements = False
+    library.assumptions.has_requirements = False
     # Public submodules with a library of their own are imports that users do, too, with what is really there again.
     apart = [explore_import(runs, name) for name in _with_own_libraries(library, main, after)]
     return Reading(imports=tuple(_compare_with_all_loading(explored, runs) for explored in (*main, *apart)), uses=uses)

@@ -6,6 +6,7 @@ import logging
 import sys
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from itertools import accumulate
 from typing import Any, Final, TypeVar
 
 from msgspec import Struct, field
@@ -63,22 +64,20 @@ def load_everything(library: PythonCode, runs: Iterable[Run]) -> bool:
 class WorldKind(Struct, frozen=True, kw_only=True):
     """A kind of world to run code in, and how.
 
-    :ivar key: what tells it from others
-    :ivar world: what makes such a world of the target's
+    :ivar world: what makes such a world of the target's, which gives other answers
     :ivar decides: returns what decides all answers in such a world of the target's; None if only asking it tells
     :ivar goes_on: whether other tasks go on where the import of a module has ended
     :ivar large_bodies: whether large bodies are run, too, that seem to do nothing which matters
     """
 
-    key: Hashable
-    world: Callable[[World], AskedWorld]
+    world: Callable[[World], World]
     decides: Callable[[World], Hashable] | None = None
     goes_on: bool = False
     large_bodies: bool = False
 
 
-AS_IT_IS: Final = WorldKind(key=None, world=AskedWorld)
-WITH_LARGE_BODIES: Final = WorldKind(key="large bodies", world=AskedWorld, large_bodies=True)
+AS_IT_IS: Final = WorldKind(world=lambda world: world)
+WITH_LARGE_BODIES: Final = WorldKind(world=AS_IT_IS.world, large_bodies=True)
 
 
 class RunCache(Struct, kw_only=True):
@@ -87,8 +86,6 @@ class RunCache(Struct, kw_only=True):
     """
 
     tasks: dict[Hashable, Answered[tuple[Any, int, Mapping[Hashable, int]]]] = field(default_factory=dict)
-    decided: dict[Hashable, tuple[Any, int, Mapping[Hashable, int]]] = field(default_factory=dict)
-    """The same where nothing has to be asked: see ``WorldKind.decides``."""
 
 
 class Runs:
@@ -107,6 +104,8 @@ class Runs:
         kind: WorldKind = AS_IT_IS,
     ) -> None:
         self.library, self._fresh, self._limits, self._cache, self._kind = library, fresh, limits, cache, kind
+        self._decided = None if kind.decides is None else kind.decides(fresh())
+        """What all answers follow from, so that none has to be asked for."""
         self._steps = [0]
         self._counted: set[Hashable] = set()
         """The calls whose steps are among these."""
@@ -140,7 +139,27 @@ class Runs:
 
     def world(self) -> AskedWorld:
         """Return a world in which nothing is loaded yet."""
-        return self._kind.world(self._fresh())
+        return AskedWorld(self._kind.world(self._fresh()))
+
+    def _find(self, task: Hashable, world: AskedWorld) -> tuple[Answered[Any], Any]:
+        """Return what has been done of a task for any target, and what it results in for this one, if it was done."""
+        # All else that kinds of worlds differ in are answers.
+        key = task, self._kind.large_bodies, self._decided
+        answered = self._cache.tasks.setdefault(key, Answered())
+        return answered, answered.find(world, self._told)
+
+    def _is_all(self, task: Hashable, module: str) -> bool:
+        """Whether a run has been done of the import of a package which is all that the import of a module in it does:
+        it ends in an exception that is raised in the package, or has imported that module.
+        """
+        kept = self._find(task, self.world())[1]
+        run: Run | None = None if kept is None else kept[0]
+        if run is None or isinstance(run.raised, Answer):
+            return False
+        if run.raised is not None:
+            return run.raised.at is not None and run.raised.at.file is not None
+        located = self.library.locate(module)
+        return located is not None and located.file in run.trace.imported and located.file not in run.trace.unfinished
 
     def run_cached(
         self,
@@ -158,13 +177,9 @@ class Runs:
         """
         if self.is_spent:
             raise Exhausted(f"after {self._limits.total:,} steps in all, the limit of a package")
-        cache, key = self._cache, (task, self._kind.key)
         # A world keeps what was loaded in it. The walk through the answers may load, so a run after it needs a new one.
-        fresh = self._fresh()
-        world = self._kind.world(fresh)
-        answered = None if self._kind.decides else cache.tasks.setdefault(key, Answered())
-        decided = (*key, self._kind.decides(fresh)) if self._kind.decides else None
-        kept = answered.find(world, self._told) if answered else cache.decided.get(decided)
+        world = self.world()
+        answered, kept = self._find(task, world)
         _log.debug("%s %s", "runs" if kept is None else "has run, for another target that answers alike:", task)
         if kept is None:
             machine = self._ended.pop(after, None)
@@ -178,10 +193,7 @@ class Runs:
                 made = work(machine)
             # What would have taken more steps than are left was not done.
             kept = made, min(machine.steps, machine.most_steps) - before, machine.calls.used
-            if answered:
-                answered.keep(world.asked, kept)
-            else:
-                cache.decided[decided] = kept
+            answered.keep(world.asked if self._decided is None else [], kept)
         result, steps, calls = kept
         # The first task of the reading that uses a call counts its steps, whoever made it.
         self._steps[0] += steps + sum(steps for call, steps in calls.items() if call not in self._counted)
@@ -202,29 +214,29 @@ class Runs:
 
         :param with_optional: whether all packages are there that are not required
         :param with_module: the one of these that is there
-        :param until_loaded: whether the run ends once all libraries of the package are loaded, its end unknown
+        :param until_loaded: whether the run may end once all libraries of the package are loaded, its end unknown
         """
         choices = choices or {}
+        goes_on = self._kind.goes_on and not (choices or with_optional or with_module or as_it_is_here or until_loaded)
 
         def work(machine: PythonInterpreter) -> Run:
             machine.with_optional, machine.with_module = with_optional, with_module
             machine.as_it_is_here, machine.ends_once_loaded = as_it_is_here, until_loaded
             run = _import_once(machine, module, choices)
-            if (
-                self._kind.goes_on
-                and run.raised is None
-                and not (choices or with_optional or with_module or as_it_is_here or until_loaded)
-            ):
+            if goes_on and run.raised is None:
                 machine.trace = machine.trace.copy()
                 self._ended.clear()
                 self._ended[module] = machine
             return run
 
-        # Everything that the run depends on, other than by the answers of its target.
-        ways = with_optional, with_module, as_it_is_here, until_loaded
-        task = ("import", module, tuple(sorted(choices.items(), key=repr)), *ways)
+        # Everything that the run depends on, other than by the answers of its target; what others go on from is made.
+        how = tuple(sorted(choices.items(), key=repr)), with_optional, with_module, as_it_is_here, goes_on
+        ends = until_loaded and self._find(("import", module, *how, False), self.world())[1] is None
+        ways = (*how, ends)
+        packages = accumulate(module.split(".")[:-1], "{}.{}".format)
+        reached = next((name for name in packages if self._is_all(("import", name, *ways), module)), module)
         try:
-            return self.run_cached(task, work, choices, _spelled_out)
+            return self.run_cached(("import", reached, *ways), work, choices, _spelled_out)
         except Exhausted as end:
             gap = f"import {module}: {UNFINISHED}: the reading ended {end}"
             return Run(raised=Answer.UNKNOWN, trace=Trace(gaps=[gap]), choices=choices, optional=with_optional)

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Container, Hashable, Iterable, Sequence
 from contextlib import suppress
 from itertools import accumulate
-from typing import Final
+from typing import Any, Final
 
 from msgspec import Struct
 
@@ -65,12 +65,17 @@ class _OtherTorchWorld:
         return None
 
 
-class AllLoadWorld(AskedWorld):
+class AllLoadWorld:
     """A world in which every library loads and every operator is there: to see what the code may get to."""
 
-    _has_loaded = False
+    def __init__(self, world: World) -> None:
+        self._world = world
+        self._has_loaded = False
 
-    def load(self, path: str | None, loader: LoadedBy) -> Raised | Answer | None:
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._world, name)
+
+    def load(self, _path: str | None, _loader: LoadedBy) -> Raised | Answer | None:
         """Let the library load."""
         self._has_loaded = True
         return None
@@ -78,9 +83,9 @@ class AllLoadWorld(AskedWorld):
     def operator(self, name: str) -> bool | Answer:
         """Say that an operator may be there once something is loaded."""
         may_be_new = self._has_loaded and not name.startswith("aten::")
-        return Answer.UNKNOWN if may_be_new else super().operator(name)
+        return Answer.UNKNOWN if may_be_new else self._world.operator(name)
 
-    def call(self, operator: str) -> int | bool | str | NoResult | None:
+    def call(self, operator: str) -> NoResult:
         """Leave open what the operator returns."""
         return NoResult(reason=f"{operator} is assumed to be there")
 
@@ -99,22 +104,19 @@ class RefusingWorld(AllLoadWorld):
         return Raised(exception=error, message=None, at=None) if path in self.refused else None
 
 
-ALL_LOAD: Final = WorldKind(key="all load", world=AllLoadWorld, goes_on=True)
-ALL_LOAD_WITH_LARGE_BODIES: Final = WorldKind(
-    key="all load, large bodies are run", world=AllLoadWorld, large_bodies=True
-)
+ALL_LOAD: Final = WorldKind(world=AllLoadWorld, goes_on=True)
+ALL_LOAD_WITH_LARGE_BODIES: Final = WorldKind(world=AllLoadWorld, large_bodies=True)
 
 
 def with_other_torch(torch: OtherTorch) -> WorldKind:
     """Return a kind of world in which every library loads, with another torch in place of the target's."""
     return WorldKind(
-        key=torch,
         world=lambda world: AllLoadWorld(_OtherTorchWorld(world, torch)),
-        decides=_around_torch,
+        decides=lambda world: (torch, *_around_torch(world)),
     )
 
 
-def _around_torch(world: World) -> Hashable:
+def _around_torch(world: World) -> tuple[Hashable, ...]:
     """Return what a world with another torch in it has of the target's."""
     return world.python, world.oldest_python, world.newest_python, world.machine, world.cpu, world.gpus
 
@@ -151,7 +153,7 @@ def list_loads_after_failure(runs: Runs, modules: Sequence[str]) -> list[Attempt
         if guarded <= refused:
             break
         refused |= guarded
-        one_refused = runs.of(WorldKind(key=refused, world=functools.partial(RefusingWorld, refused=refused)))
+        one_refused = runs.of(WorldKind(world=functools.partial(RefusingWorld, refused=refused)))
         attempts = one_refused.run_cached(("import", modules), functools.partial(_attempts_of, modules=modules))
         tried.extend(attempts)
     return tried

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from types import SimpleNamespace
 
@@ -16,6 +17,7 @@ from abiscan.python.model import Answer, OtherTorch, Raised, Reading, Skipped, W
 from abiscan.python.questions import Answered, AskedWorld, KeptAnswers
 from abiscan.python.reading import PackageReader, read_package
 from abiscan.python.runs import Run
+from abiscan.python.uses import AllLoadWorld
 from abiscan.python.values import Scope
 from abiscan.torches import embedded_names
 from tests.unit.python.packages import FakeWorld, TextSources
@@ -36,7 +38,7 @@ def plain_imports(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     import_once = runs._import_once
 
     def counting(machine: PythonInterpreter, module: str, choices: Choices) -> Run:
-        if type(machine.world) is AskedWorld and not choices:
+        if not (choices or isinstance(machine.world._world._world, AllLoadWorld)):
             found.append(module)
         return import_once(machine, module, choices)
 
@@ -226,12 +228,14 @@ def test_targets_share_what_is_imported_beside_another_torch(monkeypatch: pytest
     targets = [torch("2.13.0"), torch("2.13.0+cu130", "13.0"), torch("2.14.1")]
     other = [OtherTorch(version="2.8.0", cuda=None)]
     reader = PackageReader(package(code), built_for=lambda _library: other)
-    asked: list[object] = []
+    asked: Counter[object] = Counter()
     find = Answered.find
 
     def noting(self: Answered[object], world: AskedWorld, kept_answers: KeptAnswers) -> object:
-        asked.append(world.foresee(lambda target: target.torch_version))
-        return find(self, world, kept_answers)
+        found = find(self, world, kept_answers)
+        times = world.times_asked
+        asked[world.foresee(lambda target: target.torch_version)] += times
+        return found
 
     monkeypatch.setattr(Answered, "find", noting)
     shared = [reader.read(lambda target=target: target) for target in targets]  # type: ignore[misc]
@@ -241,7 +245,7 @@ def test_targets_share_what_is_imported_beside_another_torch(monkeypatch: pytest
     ]
     assert shared == alone
     assert {reading.uses["p/a.so"].skipped for reading in shared} == {Skipped.GUARD}
-    assert set(asked) == {target.torch_version for target in targets}  # what the other one says is known
+    assert asked["2.8.0"] == 0 < asked["2.14.1"]  # what the other one says is known
 
 
 def test_a_class_counts_as_many_steps_as_it_takes_time() -> None:
@@ -359,3 +363,31 @@ def test_a_call_that_is_refused_leaves_nothing_to_the_next(call: str, again: str
             expected = str(error)
         raised = reader.read(lambda version=version: torch(version)).imports[0].raised  # type: ignore[misc]
         assert (raised.message if isinstance(raised, Raised) else raised) == expected
+
+
+def made_runs(monkeypatch: pytest.MonkeyPatch, files: dict[str, str], modules: Sequence[str]) -> list[str]:
+    """Return the modules whose import is run on each path, as far as that is made."""
+    made: list[str] = []
+    import_once = runs._import_once
+
+    def counting(machine: PythonInterpreter, module: str, choices: Choices) -> Run:
+        made.append(module)
+        return import_once(machine, module, choices)
+
+    monkeypatch.setattr(runs, "_import_once", counting)
+    read_package(TextSources(files), modules, lambda: torch("2.6.0"))
+    return made
+
+
+def test_paths_on_which_all_loads_are_not_followed_again_in_a_world_where_all_load(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    code = "import sys\nfrom p import a\nif len(sys.argv) > 1:\n    raise ImportError\nfrom p import b\n"
+    made = made_runs(monkeypatch, {"p/__init__.py": code, "p/a.so": "", "p/b.so": ""}, ["p"])
+    assert made == ["p"] * 3, "for the condition, and one that others go on from"
+
+
+def test_the_import_of_a_module_ends_where_that_of_its_package_raises(monkeypatch: pytest.MonkeyPatch) -> None:
+    files = {"p/__init__.py": "import os\nos.nope\nraise ImportError('no')", "p/m.py": "import os"}
+    made = made_runs(monkeypatch, files, ["p", "p.m"])
+    assert "p.m" not in made
