@@ -7,13 +7,18 @@ have it, the import fails. Only the modules that list names of torch are looked 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import suppress
+from itertools import chain
 from typing import Final
 
 from msgspec import Struct
 
+from abiscan.python.imports import PythonInterpreter
+from abiscan.python.machine import Exhausted, ProcessEnded
 from abiscan.python.model import Raised
 from abiscan.python.runs import WITH_LARGE_BODIES, Runs
 from abiscan.python.sources import is_for_users
+from abiscan.python.values import Thrown
 from abiscan.regex import regex
 
 _LISTS: Final = regex(rb"\b(?:dir|vars|getmembers)\(torch\.|\btorch\.[\w.]+\.__dict__")
@@ -43,15 +48,47 @@ def conflicts(runs: Runs) -> Iterator[Conflict]:
     """Yield the imports that succeed only without a package which is not required, and fail with it for certain."""
     library, large = runs.library, runs.of(WITH_LARGE_BODIES)
     files = [file for file in library.sources if is_for_users(file) and _lists_names(library.source(file))]
-    for file in files[:_MOST_SOURCES]:
-        module = file.removesuffix(".py").removesuffix("/__init__").replace("/", ".")
-        without = large.run(module)
-        packages = list(dict.fromkeys(without.trace.left_out)) if without.raised is None else []
-        for package in packages[:_MOST_PACKAGES]:
-            run = large.run(module, without.choices, with_module=package)
-            is_known = not run.trace.gaps and run.trace.decisions.keys() <= without.trace.decisions.keys()
+    modules = [file.removesuffix(".py").removesuffix("/__init__").replace("/", ".") for file in files[:_MOST_SOURCES]]
+    without = {module: run for module in modules if (run := large.run(module)).raised is None}
+    packages = {module: list(dict.fromkeys(run.trace.left_out))[:_MOST_PACKAGES] for module, run in without.items()}
+    # All modules are imported in one process with each package. Those that fail there are then imported alone.
+    failing = {
+        package: _failing_with(
+            large, package, tuple(module for module in modules if package in packages.get(module, ()))
+        )
+        for package in dict.fromkeys(chain.from_iterable(packages.values()))
+    }
+    for module, run_without in without.items():
+        for package in packages[module]:
+            if module not in failing[package]:
+                continue
+            run = large.run(module, run_without.choices, with_module=package)
+            is_known = not run.trace.gaps and run.trace.decisions.keys() <= run_without.trace.decisions.keys()
             if isinstance(run.raised, Raised) and is_known and run.raised.exception not in _NOT_THERE:
                 yield Conflict(package=package, module=module, raised=run.raised)
+
+
+def _failing_with(runs: Runs, package: str, modules: tuple[str, ...]) -> frozenset[str]:
+    """Return the modules that cannot be imported one after the other if a package is there, or may not be."""
+
+    def work(machine: PythonInterpreter) -> frozenset[str]:
+        machine.with_module = package
+        waiting, failing = [*modules], set[str]()
+        with suppress(Exhausted):
+            while waiting:
+                try:
+                    machine.import_module(waiting[0])
+                except Thrown as error:
+                    failing |= {waiting[0]} if error.failure.name() not in _NOT_THERE else set()
+                except (ProcessEnded, RecursionError):
+                    failing.add(waiting[0])
+                waiting.pop(0)
+        return frozenset({*failing, *waiting})
+
+    try:
+        return runs.run_cached(("import with", package, modules), work)
+    except Exhausted:
+        return frozenset()
 
 
 def _lists_names(source: bytes) -> bool:

@@ -232,9 +232,9 @@ class PythonMachine:
         self.most_steps_with_large_bodies = 0
         """How many steps it may take once a large body is run that seems to do nothing which matters; 0 for none."""
         self.with_optional = False
+        """Whether packages that are not required, and that the code can do without, are there."""
         self.with_module: str | None = None
         """The module of others that is there, besides what is required."""
-        """Whether packages that are not required, and that the code can do without, are there."""
         self.ends_once_loaded = False
         """Whether the run ends as soon as it has loaded all libraries of the package: what follows does not matter."""
         self.as_it_is_here = False

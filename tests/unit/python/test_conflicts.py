@@ -8,6 +8,9 @@ from pathlib import Path
 import pytest
 
 import abiscan
+from abiscan.python import runs
+from abiscan.python.imports import PythonInterpreter
+from abiscan.python.machine import Choices
 from abiscan.python.reading import PackageReader
 from abiscan.python.values import TextWithHoles
 from abiscan.torches import embedded_names
@@ -109,3 +112,21 @@ def test_the_text_of_a_key_error_is_a_repr_with_holes(parts: tuple[str, ...]) ->
     assert "x".join(quoted.parts) == str(KeyError("x".join(parts)))
     assert TextWithHoles("text", parts=("it's", "")).quoted() is None
     assert TextWithHoles("text", parts=("a\n", "")).quoted() is None
+
+
+def test_modules_are_imported_one_after_the_other_with_each_package(monkeypatch: pytest.MonkeyPatch) -> None:
+    alone: list[str] = []
+    import_once = runs._import_once
+
+    def counting(machine: PythonInterpreter, module: str, choices: Choices) -> runs.Run:
+        alone.append(f"{module} with {machine.with_module}" if machine.with_module else module)
+        return import_once(machine, module, choices)
+
+    monkeypatch.setattr(runs, "_import_once", counting)
+    harmless = REGISTERS.replace("name='Adafactor'", "force=True")
+    files = {"pack/__init__.py": "", "pack/a.py": harmless, "pack/b.py": REGISTERS, "pack/c.py": harmless}
+    reader = PackageReader(TextSources(files), ["pack"])
+    world = FakeWorld(torch_names=embedded_names.names("2.5.0"), torch_version="2.5.0")
+    (conflict,) = reader.conflicts(lambda: world)
+    assert (conflict.package, conflict.module, conflict.raised.message) == ("transformers", "pack.b", MESSAGE)
+    assert alone == ["pack.a", "pack.b", "pack.c", "pack.b with transformers"]
