@@ -391,3 +391,18 @@ def test_the_import_of_a_module_ends_where_that_of_its_package_raises(monkeypatc
     files = {"p/__init__.py": "import os\nos.nope\nraise ImportError('no')", "p/m.py": "import os"}
     made = made_runs(monkeypatch, files, ["p", "p.m"])
     assert "p.m" not in made
+
+
+@pytest.mark.parametrize(
+    ("code", "targets"),
+    [
+        ("V = int(torch.__version__[4:])\nassert V < 1", [torch("2.9.0"), torch("2.13.0"), torch("2.9.3")]),
+        (
+            "import platform\nV = int(platform.python_version()[4:])\nassert V < 1",
+            [FakeWorld(python=(3, 12)), FakeWorld(python=(3, 9)), FakeWorld(python=Answer.UNKNOWN)],
+        ),
+    ],
+)
+def test_what_only_some_versions_can_be_computed_with(code: str, targets: list[FakeWorld]) -> None:
+    together = [reading.imports for reading in readings(code, targets)]
+    assert together == [readings(code, [target])[0].imports for target in targets]
