@@ -56,6 +56,7 @@ from abiscan.python.version_guards import (
     are_guarding,
     guards_what_follows,
     is_guard,
+    names_release,
     root_of,
     values_in,
     words_in,
@@ -94,6 +95,7 @@ _DEFINED = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
 _DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
 _SCOPES = (*_DEFINITIONS, ast.Lambda)
 _IMPORTS = (ast.Import, ast.ImportFrom)
+_CONSTRUCTORS: Final = frozenset({"__init__", "__new__", "__post_init__"})
 
 
 class LaterUse(Struct, frozen=True, order=True, kw_only=True):
@@ -322,6 +324,8 @@ class Mentions:
                 base=base,
                 loads=scope.loads | kept,
             )
+            # There are no objects of a class whose constructor refuses the torch, and no calls of its methods.
+            inside = _guarded(inside) if self._may_refuse(node, inside) else inside
             yield from self._body(node.body, _with_origins(inside, make_origins(node), is_class=True))
         elif isinstance(node, (ast.Import, ast.ImportFrom)):
             yield from self._import(node, scope)
@@ -336,6 +340,18 @@ class Mentions:
             if isinstance(node, ast.Call):
                 yield from self._call(node, scope)
             yield from self._statement(node, scope)
+
+    def _may_refuse(self, cls: ast.ClassDef, scope: _Scope) -> bool:
+        """Whether the constructor of a class refuses this torch, as far as is known."""
+        for function in cls.body:
+            if isinstance(function, ast.FunctionDef) and function.name in _CONSTRUCTORS:
+                values = values_in(function, scope.values)
+                for part in function.body:
+                    if isinstance(part, ast.If) and isinstance(part.body[-1], ast.Raise):
+                        truth = self._truth(part.test, scope)
+                        if truth or (truth is None and names_release(part.test, values)):
+                            return True
+        return False
 
     def _statement(self, node: ast.AST, scope: _Scope) -> Iterator[Mention]:
         """Go through the parts of what may decide which of them are run."""

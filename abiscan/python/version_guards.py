@@ -35,6 +35,8 @@ MAY_ASK: Final = regex(rf"{_VERSION_WORDS}|has_|support|{_OF_TORCH.pattern}", re
 """What is in the words of a value that may depend on which torch it is."""
 _SAYING_TORCH: Final = regex(r"(?<![\w-])(?:py)?torch(?![\w-])|version|cuda|gpu|triton", re.IGNORECASE)
 """What a message has that is not about another package alone, such as segmentation-models-pytorch."""
+_NAMING_RELEASE: Final = regex(r"torch_\w*(?:\d|version|greater|less|least)|^hasattr$", re.IGNORECASE)
+"""Words for releases of torch, and for nothing else."""
 _IS_TORCH_THERE: Final = regex(
     r"_?(?:is_)?(?:py)?torch_(?:is_)?(?:available|installed)|_?(?:has|have)_(?:py)?torch", re.IGNORECASE
 )
@@ -85,6 +87,11 @@ def is_module_of_torch(name: str) -> bool:
 def asks_by_words(test: ast.AST, values: Collection[str]) -> bool:
     """Whether the words of a condition ask for a version."""
     return any(_ASKING.search(word) and not _IS_TORCH_THERE.fullmatch(word) for word in words_in(test, values))
+
+
+def names_release(test: ast.AST, values: Collection[str]) -> bool:
+    """Whether the words of a condition are about releases of torch, or about what a module has."""
+    return any(_NAMING_RELEASE.search(word) for word in words_in(test, values))
 
 
 def asks_for_version(tests: Sequence[ast.expr], values: Collection[str]) -> bool:

@@ -952,6 +952,23 @@ def test_what_asks_for_another_package_or_stands_far_away_is_no_sure_guard(calle
 
 
 @pytest.mark.parametrize(
+    ("start", "names"),
+    [
+        ("if not _TORCH_GREATER_EQUAL_2_4: raise ImportError(self)", []),
+        ("if is_torch_version('>=', '1.10'): raise ImportError(self)", []),
+        ("if hasattr(torch, 'compile'): raise ImportError(self)", []),
+        ("if torch.__version__ < (1, 9): raise ImportError(self)", [GONE]),
+        ("if not torch.cuda.is_available(): raise RuntimeError(self)", [GONE]),
+        ("if o.version > 2: raise ValueError(o)", [GONE]),
+        ("if not _TORCH_GREATER_EQUAL_2_4: o = None", [GONE]),
+    ],
+)
+def test_methods_of_a_class_whose_constructor_refuses_the_torch(start: str, names: list[str]) -> None:
+    cls = f"class C:\n  def __init__(self, o):\n    {start}\n    self.o = o\n  def f(self): return {GONE}"
+    assert [use[0] for use in names_in(f"import torch\nfrom other import *\n{cls}")] == names
+
+
+@pytest.mark.parametrize(
     ("body", "names"),
     [
         ("import torch._six\n  except ImportError:", [GONE]),
