@@ -20,7 +20,7 @@ from tests.warm_python import WarmPython
 
 # What `pip --python` runs in the other Python: pip/__pip-runner__.py, which finds pip where it stands itself.
 IMPORT_PIP: Final = """
-import runpy
+import runpy, sys
 try:
     runpy.run_path({runner!r})
 except AssertionError:  # it is not the main module
@@ -31,10 +31,10 @@ for name in ("config", "download", "index", "install"):
 import pip._internal.resolution.resolvelib.resolver
 from pip._internal.metadata import get_default_environment
 from pip._internal.network import session
-get_default_environment()
-# It starts three programs, to tell an index which system, which C library and which Rust this is.
-agent = session.user_agent()
-session.user_agent = lambda: agent
+if sys.version_info >= (3, 11):  # before, pip uses pkg_resources, which lists what is installed as it is imported
+    get_default_environment()
+# To tell an index what this machine is, it starts three programs, and asks what is installed.
+session.user_agent = lambda: "pip"
 """
 RUN_PIP: Final = "import runpy; runpy.run_module('pip', run_name='__main__', alter_sys=True)"
 
