@@ -83,6 +83,7 @@ COMMANDS: Final = {
 }
 
 
+@pytest.mark.usefixtures("wheel_index")
 @pytest.mark.parametrize("words", COMMANDS)
 def test_nothing_of_the_current_folder_runs(words: str, environment: Path, repository: Path, tmp_path: Path) -> None:
     folders = {"ENVIRONMENT": environment, "OUTPUT": tmp_path}
@@ -93,7 +94,6 @@ def test_nothing_of_the_current_folder_runs(words: str, environment: Path, repos
         env={
             "PATH": f":.:bin:{environment}/bin:/usr/bin:/bin",
             "VIRTUAL_ENV": None if "--python" in words else str(environment),
-            "PIP_NO_INDEX": "1",
             "PIP_FIND_LINKS": "wheels",  # pip takes it from the current folder
             "PYTHONPATH": None,
             "PYTHONSAFEPATH": None,

@@ -16,7 +16,10 @@ import abiscan
 from tests.commands.processes import run
 from tests.fakes import extension, install, package_wheel, site_of, torch_package
 
-pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="needs Linux")
+pytestmark = [
+    pytest.mark.usefixtures("wheel_index"),
+    pytest.mark.skipif(sys.platform != "linux", reason="needs Linux"),
+]
 NOTHING: Final = {"VIRTUAL_ENV": None, "CONDA_PREFIX": None, "PYTHONPATH": None}
 
 
@@ -56,7 +59,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def first_line(folder: Path, tmp_path: Path, *words: str, env: dict[str, str | None], code: int = 0) -> str:
     """The line that names the environment, of what abiscan does that is installed in ``own``."""
-    more = {"PATH": f"{folder}/on_path/bin:/usr/bin:/bin", "XDG_CACHE_HOME": str(tmp_path), "PIP_NO_INDEX": "1"}
+    more = {"PATH": f"{folder}/on_path/bin:/usr/bin:/bin", "XDG_CACHE_HOME": str(tmp_path)}
     more["PIP_FIND_LINKS"] = (folder / "wheels").as_uri()
     command = (folder / "own" / "bin" / "python", "-m", "abiscan")
     finished = run(*words, cwd=folder, env={**NOTHING, **more, **env}, command=command)
