@@ -15,7 +15,7 @@ from abiscan.python.filesystem import path_attribute
 from abiscan.python.late_bodies import docstring_of
 from abiscan.python.machine import PythonMachine
 from abiscan.python.modelled import Modelled, Native
-from abiscan.python.operations import describe_value
+from abiscan.python.operations import attempt_operation, describe_value
 from abiscan.python.values import (
     ABSENT,
     MORE_ITEMS,
@@ -510,8 +510,9 @@ def _of_host(value: object, name: str) -> object:
         return getattr(value, name)
     if isinstance(value, PurePath):
         return path_attribute(value, name)
-    if (getattr(type(value), "is_plain", False) or hasattr(type(value), "_fields")) and hasattr(value, name):
-        member = getattr(value, name)
+    is_plain = getattr(type(value), "is_plain", False)
+    if (is_plain and hasattr(value, name)) or (hasattr(type(value), "_fields") and hasattr(type(value), name)):
+        member = attempt_operation(name, getattr, value, name)
         return HostMethod(value, name) if callable(member) else member
     if name.startswith("__") and name not in _CONTAINER_METHODS:
         return NotKnown(f"{describe_value(value)}.{name}")

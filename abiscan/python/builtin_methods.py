@@ -27,6 +27,7 @@ from abiscan.python.operations import (
 from abiscan.python.values import (
     ABSENT,
     EVERYDAY,
+    VIEWS,
     Class,
     Instance,
     NotKnown,
@@ -549,7 +550,7 @@ _CONVERTING: dict[type, tuple[str, ...]] = {
 
 def make_set(machine: PythonMachine, cls: type, items: list[object]) -> object:
     """Return a set of items."""
-    if is_concrete(items) and not any(isinstance(item, (list, tuple, dict, set)) for item in items):
+    if is_concrete(items) and not any(isinstance(item, (list, tuple, dict, set, slice, *VIEWS)) for item in items):
         return attempt_operation(cls.__name__, cls, items)
     members: set[object] = set()
     for item in items:

@@ -51,7 +51,11 @@ class ClassMaking(Statements):
 
     def members(self, cls: Class) -> list[object] | None:
         """Return the members of an enumeration, None if the class is none."""
-        return enum_.enumeration_members(cls)
+        return enum_.enumeration_members(self, cls)
+
+    def member_named(self, cls: Class, name: object) -> object:
+        """Return the member that an enumeration has by a name; None if it has none, an unknown if that is not known."""
+        return enum_.member_named(cls, name)
 
     def define_class(self, node: ast.ClassDef, scope: Scope) -> object:
         """Return what a ``class`` statement makes, before its decorators."""
@@ -174,7 +178,8 @@ class ClassMaking(Statements):
             if isinstance(value, Instance) and (hook := value.cls.find("__set_name__")) is not None:
                 self._set_name(self.bound(hook, value, value.cls), value, made, name)
         enum_.finish_enumeration(self, made)
-        self._tell_base(made, kwargs)
+        # EnumType.__new__ (Lib/enum.py) takes one for itself.
+        self._tell_base(made, {key: kwargs[key] for key in kwargs if key != "boundary" or made.enumeration is None})
         return made
 
     def _set_name(self, hook: object, value: Instance, made: Class, name: str) -> None:
@@ -225,6 +230,9 @@ class ClassMaking(Statements):
         if kind is None or cls not in kind.ancestry():
             return made
         initialise = kind.find("__init__", ABSENT)
+        if initialise is not ABSENT and isinstance(initialise, NotKnown) and isinstance(made, Instance):
+            self.call(initialise, [made, *args], kwargs)
+            return NotKnown(f"{cls.name}()")  # it may have any attribute
         if initialise is not ABSENT:
             result = self.call(self.bound(initialise, made, kind), args, kwargs)
             if result is not None and isinstance(result, (str, int, float, list, tuple, dict, Instance)):
@@ -310,9 +318,9 @@ class ClassMaking(Statements):
                 continue
             default = cls.find(name, ABSENT)
             if isinstance(default, DataField):
-                value = default.default if default.factory is None else self.call(default.factory, [], {})
-                made.attributes[name] = value
-                default = value
+                default = default.default if default.factory is None else self.call(default.factory, [], {})
+            if default is not ABSENT and not _is_annotated(cls, name, "InitVar"):
+                made.attributes[name] = default
             if default is ABSENT and _is_given(cls, name):
                 lacking.append(name)
         is_open = any(kind is not None and kind.is_open() for kind in (cls, class_of(made)))

@@ -19,6 +19,8 @@ from abiscan.regex import regex
 
 _REJECTING: Final[MinorVersion] = (3, 11)
 _DECORATED: Final = regex(rb"(?m)^@(?:dataclasses\.)?dataclass\b")
+_DEFINED: Final = regex(rb"(?m)^class\s+(\w+)")
+_BOUND: Final = regex(rb"(?m)^(?: {1,4}|\t)?\w[^\n#=]*=\s*(\w+)\(")
 _HASHED_BY: Final = frozenset({"eq", "frozen", "unsafe_hash"})
 """The options that may give objects a hash."""
 
@@ -30,7 +32,7 @@ def default_needs(code: PythonCode, world: World) -> Iterator[PythonNeed]:
     if world.newest_python is None or world.newest_python < _REJECTING:
         return
     for file in filter(is_for_users, code.sources):
-        tree = code.tree(file) if len(_DECORATED.findall(code.source(file))) > 1 else None
+        tree = code.tree(file) if _may_have_such(code.source(file)) else None
         for line, field, cls in _rejected(tree) if tree else ():
             module = file.removesuffix(".py").removesuffix("/__init__").replace("/", ".")
             text = f"mutable default <class '{module}.{cls}'> for field {field} is not allowed: use default_factory"
@@ -38,6 +40,13 @@ def default_needs(code: PythonCode, world: World) -> Iterator[PythonNeed]:
             is_refused = world.oldest_python is not None and world.oldest_python >= _REJECTING
             yield PythonNeed(below=_REJECTING, why=why, is_refused=is_refused)
             return
+
+
+def _may_have_such(source: bytes) -> bool:
+    """Whether a source has two dataclasses or more, and binds an object of a class of its own outside of functions."""
+    if len(_DECORATED.findall(source)) < 2:
+        return False
+    return not set(_DEFINED.findall(source)).isdisjoint(_BOUND.findall(source))
 
 
 def _rejected(tree: ast.Module) -> Iterator[tuple[int, str, str]]:

@@ -566,6 +566,10 @@ class PythonMachine:
         """Return the members of an enumeration, None if the class is none."""
         raise NotImplementedError
 
+    def member_named(self, cls: Class, name: object) -> object:
+        """Return the member that an enumeration has by a name; None if it has none, an unknown if that is not known."""
+        raise NotImplementedError
+
     def create(self, cls: Class, args: list[object], kwargs: dict[str, object]) -> object:
         """Execute ``object.__new__``: return an object of a class, which is not initialised yet."""
         raise NotImplementedError

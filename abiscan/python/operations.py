@@ -345,6 +345,8 @@ def _leaves(values: Iterable[object]) -> list[object]:
     leaves: list[object] = []
     for value in values:
         inside = value.values() if isinstance(value, dict) else value if isinstance(value, (tuple, list)) else (value,)
+        if isinstance(value, dict) and any(isinstance(key, NotKnown) for key in value):
+            leaves.append(MoreItems("the keys of a dict"))
         leaves.extend(inside)
     return leaves
 

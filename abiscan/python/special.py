@@ -748,7 +748,7 @@ def _is_same_key(machine: PythonMachine, candidate: object, key: object, digest:
 def _refuse_unhashable(machine: PythonMachine, value: object, depth: int = 0) -> None:
     """Raise what ``hash`` raises for a value that has none."""
     cls = class_of(value)
-    if isinstance(value, (list, dict, set)) or (cls is not None and _forbids_hash(cls)):
+    if isinstance(value, (list, dict, set, slice, VIEWS[0], VIEWS[2])) or (cls is not None and _forbids_hash(cls)):
         raise thrown(TypeError, f"unhashable type: '{type_name(value)}'")
     # The hash of a tuple is that of its items, the hash of a dataclass that of its fields.
     parts: Collection[object] = value if type(value) is tuple else ()
@@ -841,14 +841,11 @@ def _of_class(machine: PythonMachine, cls: Class, index: object) -> object:
     if method is not ABSENT:
         function = method.function if isinstance(method, Wrapped) else method
         return machine.call(Bound(function, cls), [index], {})
-    members = machine.members(cls)
-    if members is not None:
-        for member in members:
-            if machine.get_attribute(member, "name") == index:
-                return member
-        if isinstance(index, str):
+    if cls.enumeration is not None:
+        member = machine.member_named(cls, index)
+        if member is None:
             raise thrown(KeyError, index)
-        return NotKnown(f"{cls.name}[…]")
+        return member
     return cls
 
 
@@ -1041,6 +1038,9 @@ def format_value(machine: PythonMachine, value: object, spec: object) -> object:
         method = special_method(machine, value, "__format__")
         if method is not None:
             return _call_typed(machine, "__format__", method, spec)
+        inner = plain_value(value)
+        if spec and inner is not value and is_concrete(inner):
+            return operations.attempt_operation("format()", format, inner, spec)
     elif spec and is_concrete(value):
         return operations.attempt_operation("format()", format, value, spec)
     seen = text(machine, value)

@@ -419,6 +419,8 @@ class Class(Opaque, Struct, eq=False):
     is_hashed: bool = False
     subclasses: list[Class] = field(default_factory=list)
     is_changed: bool = False
+    enumeration: object = None
+    """Its members, if it is an enumeration: see ``models/enum_``."""
     shape: tuple[list[str], list[str], list[str]] | None = None
     """What ``__init__`` of a dataclass or a named tuple takes, once that was asked: see ``classes``."""
     _ancestry: list[object] | None = None

@@ -5,9 +5,9 @@ Members are objects of their class. What the classes of ``enum`` define themselv
 
 from __future__ import annotations
 
-import functools
-import operator
 from collections.abc import Callable
+
+from msgspec import Struct, field
 
 from abiscan.python.machine import PythonMachine
 from abiscan.python.modelled import Native
@@ -23,7 +23,6 @@ from abiscan.python.values import (
     thrown,
 )
 
-_MEMBERS = "_member_map_"
 _WITHOUT_DATACLASSES = {(3, 8), (3, 9), (3, 10)}
 
 
@@ -40,6 +39,37 @@ def _base_of(cls: Class) -> Class | None:
     return None
 
 
+class Enumeration(Struct, eq=False):
+    """The members of an enumeration.
+
+    :ivar members: by name, aliases included
+    :ivar canonical: the names without aliases
+    :ivar by_value: the members whose value has a hash, those that are made of others among them
+    :ivar others: the members whose value has none, or is not known
+    """
+
+    members: dict[str, object] = field(default_factory=dict)
+    canonical: list[str] = field(default_factory=list)
+    by_value: dict[object, object] = field(default_factory=dict)
+    others: list[object] = field(default_factory=list)
+
+    def find(self, machine: PythonMachine, value: object) -> object:
+        """Return the member of a value; None if no member certainly has it."""
+        if _has_hash(value):
+            return self.by_value.get(value)
+        machine.count_steps(len(self.others))
+        return next((member for member in self.others if member is value or _has_value(member, value)), None)
+
+    def add(self, name: str, member: object, value: object) -> None:
+        """Add a member under its own name."""
+        self.members[name] = member
+        self.canonical.append(name)
+        if _has_hash(value):
+            self.by_value[value] = member
+        else:
+            self.others.append(member)
+
+
 def finish_enumeration(machine: PythonMachine, cls: Class) -> None:
     """Make members of the names in a class that derives from ``enum.Enum``."""
     base = _base_of(cls)
@@ -48,24 +78,72 @@ def finish_enumeration(machine: PythonMachine, cls: Class) -> None:
         return
     if base is cls:
         return
-    members: dict[str, object] = {}
+    ignored = cls.names.pop("_ignore_", ())
+    made = cls.enumeration = Enumeration()
+    earlier = _Earlier(base)
     for name, bound_value in list(cls.names.items()):
-        if not _may_name_member(cls, name) or _is_descriptor(bound_value):
+        if not _may_name_member(cls, name) or _is_descriptor(bound_value) or _ignores(ignored, name):
             continue
         value = bound_value
         if isinstance(bound_value, NotKnown) and bound_value.name == "enum.auto()":
-            value = _generate_value(machine, cls, base, name, list(map(value_of, members.values()))) or bound_value
-        member = next((earlier for earlier in members.values() if _has_value(earlier, value)), None)
-        members[name] = cls.names[name] = member or _make_member(machine, cls, name, value)
-    cls.names[_MEMBERS] = cls.names["__members__"] = members
-    cls.names["_member_names_"] = [name for name, member in members.items() if _name_of(member) == name]
-    values = {name: value_of(member) for name, member in members.items()}
-    if is_concrete(values) and not any(isinstance(value, (list, dict, set)) for value in values.values()):
-        cls.names["_value2member_map_"] = {value: members[name] for name, value in values.items()}
+            value = _generate_value(machine, cls, earlier, name) or bound_value
+        member = made.find(machine, value)
+        if member is None:
+            member = _make_member(machine, cls, name, value)
+            made.add(name, member, value_of(member))
+        else:
+            made.members[name] = member
+        cls.names[name] = member
+        earlier.add(value_of(member))
+    machine.count_steps(len(made.members))
+    cls.names["_member_map_"] = cls.names["__members__"] = dict(made.members)
+    cls.names["_member_names_"] = list(made.canonical)
+    if not made.others:
+        cls.names["_value2member_map_"] = dict(made.by_value)
     if _is_flag(base):
-        is_known = all(type(value) is int for value in values.values())
-        mask = functools.reduce(operator.or_, values.values(), 0) if is_known else None
+        mask = earlier.mask
         cls.names["_flag_mask_"] = NotKnown(f"{cls.name}._flag_mask_") if mask is None else mask
+    if cls.dataclass() is not None:
+        # Releases of Python differ in what they show of a dataclass that is mixed in.
+        cls.names.setdefault("__repr__", NotKnown(f"{cls.name}.__repr__"))
+
+
+class _Earlier:
+    """What ``auto()`` makes a value of: those before it.
+
+    :ivar mask: the bits of all values; None if one is no number
+    """
+
+    def __init__(self, base: Class) -> None:
+        self.base = base
+        self.values: list[object] = []
+        self.largest = 0
+        self.mask: int | None = 0
+        self.are_positive = True
+
+    def add(self, value: object) -> None:
+        """Add the value of the next member."""
+        self.values.append(value)
+        is_number = type(value) is int
+        self.are_positive = self.are_positive and is_number and value > 0  # type: ignore[operator]
+        self.largest = max(self.largest, value) if is_number else self.largest  # type: ignore[call-overload]
+        self.mask = self.mask | value if is_number and self.mask is not None else None  # type: ignore[operator]
+
+
+def _ignores(ignored: object, name: str) -> bool:
+    names = ignored.replace(",", " ").split() if isinstance(ignored, str) else ignored
+    return isinstance(names, (list, tuple)) and name in names
+
+
+def _has_hash(value: object) -> bool:
+    """Whether a value is known, and has a hash here."""
+    if not is_concrete(value):
+        return False
+    try:
+        hash(value)
+    except TypeError:
+        return False
+    return True
 
 
 def _is_descriptor(value: object) -> bool:
@@ -101,11 +179,7 @@ def _make_member(machine: PythonMachine, cls: Class, name: str, value: object) -
 
 def value_of(member: object) -> object:
     """Return the value of a member."""
-    return member.attributes["_value_"] if isinstance(member, Instance) else member
-
-
-def _name_of(member: object) -> object:
-    return member.attributes["_name_"] if isinstance(member, Instance) else None
+    return member.attributes.get("_value_", NotKnown("_value_")) if isinstance(member, Instance) else member
 
 
 def _has_value(member: object, value: object) -> bool:
@@ -128,30 +202,54 @@ def _forget_members(cls: Class) -> None:
                 cls.names[name] = NotKnown(f"{cls.name}.{name}", foreign.why)
 
 
-def _generate_value(machine: PythonMachine, cls: Class, base: Class, name: str, earlier: list[object]) -> object:
+def _generate_value(machine: PythonMachine, cls: Class, earlier: _Earlier, name: str) -> object:
     """Return what ``enum.auto()`` gives, None if that is not known."""
     generate = cls.find("_generate_next_value_")
     if generate is not None:
-        return machine.call(machine.bound(generate, None, cls), [name, 1, len(earlier), list(earlier)], {})
-    if base.name == "StrEnum":
+        count = len(earlier.values)
+        return machine.call(machine.bound(generate, None, cls), [name, 1, count, list(earlier.values)], {})
+    if earlier.base.name == "StrEnum":
         return name.lower()
     # Releases of Python differ in what they make of earlier values that are no positive numbers.
-    if not all(type(value) is int and value > 0 for value in earlier):
+    if not earlier.are_positive:
         return None
-    largest = max((value for value in earlier if isinstance(value, int)), default=0)
-    return 1 << largest.bit_length() if _is_flag(base) else largest + 1
+    return 1 << earlier.largest.bit_length() if _is_flag(earlier.base) else earlier.largest + 1
 
 
 def _is_flag(base: Class) -> bool:
     return base.name in {"Flag", "IntFlag"}
 
 
-def enumeration_members(cls: Class) -> list[object] | None:
-    """Return the members of an enumeration, None if the class is none, or they are not known."""
-    members = cls.names.get(_MEMBERS) if _base_of(cls) is not None else None
-    if not isinstance(members, dict) or any(isinstance(member, NotKnown) for member in members.values()):
+def enumeration_members(machine: PythonMachine, cls: Class) -> list[object] | None:
+    """Return the members that an enumeration lists, None if the class is none, or they are not known."""
+    made = cls.enumeration
+    if not isinstance(made, Enumeration) or any(isinstance(member, NotKnown) for member in made.others):
         return None
-    return [member for name, member in members.items() if _name_of(member) == name]
+    base = _base_of(cls)
+    members = [made.members[name] for name in made.canonical]
+    if base is None or not _is_flag(base):
+        return members
+    # Since Python 3.11, those of one bit alone.
+    single = [member for member in members if _is_single(value_of(member))]
+    python = machine.world.python
+    if len(single) == len(members):
+        return members
+    return (single if python >= (3, 11) else members) if isinstance(python, tuple) else None
+
+
+def _is_single(value: object) -> bool:
+    return type(value) is int and value > 0 and value & (value - 1) == 0
+
+
+def member_named(cls: Class, name: object) -> object:
+    """Return the member that an enumeration has by a name, or by an alias; None if it has none by it.
+
+    An unknown if that is not known, or the class is no enumeration.
+    """
+    made = cls.enumeration
+    if not isinstance(made, Enumeration) or not isinstance(name, str):
+        return NotKnown(f"{cls.name}[…]")
+    return made.members.get(name)
 
 
 def by_value(machine: PythonMachine, cls: Class, args: list[object], kwargs: dict[str, object]) -> object:
@@ -163,60 +261,62 @@ def by_value(machine: PythonMachine, cls: Class, args: list[object], kwargs: dic
     if base is None:
         return None
     unknown = NotKnown(f"{cls.name}()")
-    members = enumeration_members(cls)
-    if not members and len(args) > 1:
+    made = cls.enumeration
+    has_members = isinstance(made, Enumeration) and bool(made.members)
+    if not has_members and len(args) > 1:
         return _make_by_call(machine, cls, args, kwargs) or unknown
-    if len(args) != 1 or kwargs:
+    if len(args) != 1 or kwargs or not isinstance(made, Enumeration):
         return unknown
     value = args[0]
-    if members is not None and not isinstance(value, NotKnown):
-        for member in members:
-            if member is value or _has_value(member, value):
-                return member
-    made = _look_further(machine, cls, base, value, members)
-    if made is None:
+    if isinstance(value, Instance) and value.cls is cls:
+        return value
+    member = None if isinstance(value, NotKnown) else made.find(machine, value)
+    member = _look_further(machine, cls, made, value) if member is None else member
+    if member is None:
         raise thrown(ValueError, f"{value!r} is not a valid {cls.qualified or cls.name}")
-    return made
+    return member
 
 
-def _look_further(
-    machine: PythonMachine, cls: Class, base: Class, value: object, members: list[object] | None
-) -> object:
+def _look_further(machine: PythonMachine, cls: Class, made: Enumeration, value: object) -> object:
     """Return what an enumeration gives for a value that no member has; None if nothing."""
     unknown = NotKnown(f"{cls.name}({value!r})" if is_concrete(value) else f"{cls.name}()")
     missing = cls.find("_missing_")
     if missing is not None:
         return machine.call(machine.bound(missing, None, cls), [value], {})
-    if members is None or not is_concrete([value, *map(value_of, members)]):
+    if not is_concrete([value, *map(value_of, made.others)]):
         return unknown
+    if not _is_flag(_base_of(cls) or cls):
+        return None
     mask = cls.names.get("_flag_mask_")
-    if isinstance(mask, int) and type(value) is int:
-        is_made_of_members = value & ~mask == 0
-        return _combine(machine, cls, value, members) if is_made_of_members else unknown
-    return unknown if _is_flag(base) else None
+    is_made_of_members = type(mask) is int and type(value) is int and value & ~mask == 0
+    return _combine(machine, cls, made, value) if is_made_of_members and isinstance(value, int) else unknown
 
 
-def _combine(machine: PythonMachine, cls: Class, value: int, members: list[object]) -> object:
+def _combine(machine: PythonMachine, cls: Class, enumeration: Enumeration, value: int) -> object:
     """Return the member that is made of others; there is one for each value."""
-    made_before = cls.names["_value2member_map_"]
-    assert isinstance(made_before, dict)
-    if value not in made_before:
-        inside = [member for member in members if (part := value_of(member)) and part & value == part]  # type: ignore[operator]
+    if value not in enumeration.by_value:
+        parts = [name for name in enumeration.canonical if _is_part(value_of(enumeration.members[name]), value)]
         # Before Python 3.11, it has no name.
         python = machine.world.python
         is_named = isinstance(python, tuple) and python >= (3, 11)
-        name = "|".join(map(str, map(_name_of, inside))) if is_named else NotKnown("its name")
         made = machine.create(cls, [value], {}) if cls.host() is not None else Instance(cls)
         if isinstance(made, Instance):
-            made.attributes.update({"_value_": value, "_name_": name if inside else None})
-        made_before[value] = made
-    return made_before[value]
+            name = ("|".join(parts) or None) if is_named else NotKnown("its name")
+            made.attributes.update({"_value_": value, "_name_": name})
+        enumeration.by_value[value] = made
+    return enumeration.by_value[value]
+
+
+def _is_part(part: object, value: int) -> bool:
+    return type(part) is int and part & value == part != 0
 
 
 def _make_by_call(machine: PythonMachine, cls: Class, args: Args, kwargs: Kwargs) -> object:
     """Return the enumeration that ``Enum("E", "A B")`` makes; None if its members are not known."""
     name, members = args[0], args[1]
     start = kwargs.get("start", 1)
+    if kwargs.keys() - {"start", "module", "qualname"} or ("start" in kwargs and _is_flag(_base_of(cls) or cls)):
+        return None
     if isinstance(members, str):
         listed: list[object] = [*members.replace(",", " ").split()]
     elif isinstance(members, dict):
@@ -228,24 +328,25 @@ def _make_by_call(machine: PythonMachine, cls: Class, args: Args, kwargs: Kwargs
     for number, item in enumerate(listed):
         is_pair = isinstance(item, (tuple, list)) and len(item) == 2
         if is_pair:
-            values[item[0]] = item[1]  # type: ignore[index]
+            values[item[0] if isinstance(item[0], str) else ""] = item[1]  # type: ignore[index]
         elif isinstance(item, str) and isinstance(start, int) and cls.find("_generate_next_value_") is None:
             of_text = item.lower() if cls.name == "StrEnum" else start + number
             values[item] = 1 << number if flags else of_text
         else:
             return None
+    values["__module__"] = kwargs.get("module", machine.scope().module.name)
     known = isinstance(name, str) and all(isinstance(key, str) for key in values)
     return machine.make_class(None, [name, (cls,), values], {}) if known else None
 
 
 def _model_unique(_machine: PythonMachine, args: Args, _kwargs: Kwargs) -> object:
     cls = args[0] if args else None
-    members = cls.names.get(_MEMBERS) if isinstance(cls, Class) else None
-    if isinstance(cls, Class) and isinstance(members, dict):
-        aliases = [(name, _name_of(member)) for name, member in members.items() if _name_of(member) not in {None, name}]
-        if aliases:
-            text = ", ".join(f"{alias} -> {name}" for alias, name in aliases)
-            raise thrown(ValueError, f"duplicate values found in <enum {cls.name!r}>: {text}")
+    made = cls.enumeration if isinstance(cls, Class) else None
+    if isinstance(cls, Class) and isinstance(made, Enumeration) and len(made.members) > len(made.canonical):
+        own = {id(made.members[name]): name for name in made.canonical}
+        aliases = ((name, own[id(member)]) for name, member in made.members.items())
+        text = ", ".join(f"{alias} -> {name}" for alias, name in aliases if alias != name)
+        raise thrown(ValueError, f"duplicate values found in <enum {cls.name!r}>: {text}")
     return cls
 
 

@@ -11,7 +11,7 @@ from functools import partial
 from importlib import import_module
 from typing import Final
 
-from abiscan.python.cost import count_parts, total_length
+from abiscan.python.cost import total_length
 from abiscan.python.machine import PythonMachine
 from abiscan.python.modelled import Native
 from abiscan.python.models.namespace import Args, Kwargs, Model, Namespace, extend
@@ -43,6 +43,10 @@ _FUNCTIONS: Final = {
     "zlib": "adler32 crc32",
 }
 _CONSTANTS: Final = {
+    "binascii": "Error",
+    "calendar": "IllegalMonthError IllegalWeekdayError",
+    "json": "JSONDecodeError",
+    "statistics": "StatisticsError",
     "math": "e inf nan pi tau",
     "stat": "S_IRUSR S_IRWXG S_IRWXO S_IRWXU S_IWUSR S_IXGRP S_IXOTH S_IXUSR",
     "string": "ascii_letters ascii_lowercase ascii_uppercase digits hexdigits octdigits printable punctuation "
@@ -52,8 +56,9 @@ _LARGEST: Final = 4_000
 """The most characters and items that go into one call; more only for a decoder, whose result is shorter."""
 _DECODERS: Final = frozenset({"base64", "binascii"})
 _LARGEST_ENCODED: Final = 2_000_000
-_AT_ONCE: Final = 10
-"""The characters that a call looks at in the time of one step."""
+_FILLING: Final = frozenset({"json", "textwrap"})
+_WIDEST: Final = 1_000
+"""The most spaces that a function is asked to fill in at once."""
 
 
 def with_pure(
@@ -82,10 +87,11 @@ def _make_function(module: str, name: str, _machine: PythonMachine) -> Native:
 def _computing(module: str, name: str) -> Model:
     def call(machine: PythonMachine, args: Args, kwargs: Kwargs) -> object:
         args = list(map(as_scalar, args))
-        size = total_length([args, kwargs]) if is_concrete(args) and is_concrete(kwargs) else None
+        is_wide = module in _FILLING and any(type(part) is int and part > _WIDEST for part in (*args, *kwargs.values()))
+        size = total_length([args, kwargs]) if is_concrete(args) and is_concrete(kwargs) and not is_wide else None
         if size is None or size > (_LARGEST_ENCODED if module in _DECODERS else _LARGEST):
             return machine.call(NotKnown(f"{module}.{name}"), args, kwargs)
-        count_parts(size // _AT_ONCE)
+        machine.count_steps(size)
         unknown = NotKnown(f"{module}.{name}()")
         try:
             result = bound_size(unknown.name, getattr(import_module(module), name)(*args, **kwargs))
