@@ -11,6 +11,7 @@ from abiscan.errors import InputError
 from abiscan.python.changed_defaults import REMOVED_IN, REMOVED_METHOD
 from abiscan.python.operator_calls import ATEN, LISTED, METHODS, compiled_function, operator_named
 from abiscan.python.refusals import PassedArguments, refusal
+from abiscan.python.torch_classes import CLASSES
 from abiscan.python.torch_names import COMPANIONS, FUNCTIONS, TorchNames
 from abiscan.torches import embedded_names
 from abiscan.words import ranges
@@ -149,6 +150,7 @@ def _has_name(names: TorchNames, name: str) -> bool | None:
     if names.source.is_module(name):
         return True
     owner, _, last = name.rpartition(".")
-    if owner == "torch" or (around := _has_name(names, owner)):
+    # That a class is there is not always known; what it has, if it is, may be.
+    if owner == "torch" or owner in CLASSES or (around := _has_name(names, owner)):
         return names.has(owner, last)
     return around
