@@ -25,19 +25,23 @@ from abiscan.python.torch_names import TorchNames
 from abiscan.python.version_guards import (
     MAY_ASK,
     are_guarding,
+    asks_if_torch_is_there,
     checking,
+    denying,
     found,
     is_module_of_torch,
     is_of_torch,
     root_of,
     says_torch,
 )
+from abiscan.python.version_tests import truth_of
 
 _MOST_PARSED: Final = 2_000_000
 """Of the sources that mention one function, in bytes."""
 _LOGGING: Final = frozenset({"debug", "info", "warning", "error", "exception"})
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 _IMPORTS = (ast.Import, ast.ImportFrom)
+_DEFINITIONS = (*_FUNCTIONS, ast.ClassDef)
 
 
 class _Names(Struct, frozen=True, kw_only=True):
@@ -56,6 +60,7 @@ class SettledConditions:
         self._marks: dict[str, frozenset[str]] = {}
         self._checking: dict[str, bool] = {}
         self._asking: dict[str, bool] = {}
+        self._denying: dict[str, bool] = {}
         self._bound: dict[ast.Module, _Names] = {}
 
     def marks(self, file: str) -> frozenset[str]:
@@ -87,6 +92,8 @@ class SettledConditions:
     def _marks_in(self, tree: ast.Module, nodes: Iterable[ast.AST]) -> Iterator[str]:
         yield from map(found, self._found_by_imports(tree))
         for node in nodes:
+            if isinstance(node, ast.Name) and asks_if_torch_is_there(node.id) and self._denies(node.id):
+                yield denying(node.id)
             if isinstance(node, ast.Expr) and isinstance(node.value, ast.Call) and are_guarding([node.value.func]):
                 name = _last_word(node.value.func)
                 if name is not None and self._is_own(node.value.func, tree) and self._only_checks(name):
@@ -97,6 +104,31 @@ class SettledConditions:
             ):
                 if are_guarding([part]) and self._is_own(part, tree) and self._only_checks(part.id):
                     yield checking(part.id)
+
+    # ---- flags for torch
+
+    def _denies(self, flag: str) -> bool:
+        """Whether the package says that this torch is none, since it is too old: ``torch_version >= "2.6"``."""
+        if flag not in self._denying:
+            self._denying[flag] = False  # for those that are made of each other
+            word = re.escape(flag.encode())
+            binding = re.compile(rb"(?m)\bdef[ \t]+%b\b|^[ \t]*%b\b[^=\n]*=(?!=)" % (word, word))
+            sources = ((file, self._code.source(file)) for file in self._files)
+            files = [file for file, source in sources if flag.encode() in source and binding.search(source)]
+            self._denying[flag] = any(
+                self._is_denied(value) for file in files for value in _made_of(flag, self._code.tree(file))
+            )
+        return self._denying[flag]
+
+    def _is_denied(self, value: ast.expr) -> bool:
+        parts = value.values if isinstance(value, ast.BoolOp) and isinstance(value.op, ast.And) else [value]
+        release = self._names.release
+        return any(
+            self._denies(part.id)
+            if isinstance(part, ast.Name) and asks_if_torch_is_there(part.id)
+            else release is not None and truth_of(part, release, _is_version, lambda _: None) is False
+            for part in parts
+        )
 
     # ---- flags for other packages
 
@@ -167,6 +199,24 @@ class SettledConditions:
             ]
             self._checking[name] = bool(functions) and None not in trees and all(functions)
         return self._checking[name]
+
+
+def _made_of(flag: str, tree: ast.Module | None) -> Iterator[ast.expr]:
+    """Yield what a function may return, and what is assigned to a flag of its name."""
+    if tree is None:
+        return
+    for function in definitions_in(tree, flag):
+        yield from (part.value for part in walk(function) if isinstance(part, ast.Return) and part.value)
+    for part in (
+        part for statement in tree.body if not isinstance(statement, _DEFINITIONS) for part in walk(statement)
+    ):
+        if isinstance(part, ast.Assign) and any(getattr(target, "id", None) == flag for target in part.targets):
+            yield part.value
+
+
+def _is_version(node: ast.expr, _find: object) -> bool:
+    """Whether a part of what says if there is a torch is its version, as it is found in the metadata."""
+    return isinstance(node, ast.Name) and node.id.lower().endswith("version")
 
 
 def _passed_to_decorators(function: ast.FunctionDef | ast.AsyncFunctionDef) -> Iterator[ast.Name]:

@@ -68,7 +68,7 @@ EXITS = (*_GOING_ON, ast.Raise)
 
 def are_guarding(nodes: Iterable[ast.AST], values: Collection[str] = ()) -> bool:
     """Whether the words of conditions, decorators or contexts are those of something that asks for a version."""
-    words = (word for node in nodes for word in words_in(node, values) if not _IS_TORCH_THERE.fullmatch(word))
+    words = (word for node in nodes for word in words_in(node, values) if not _is_of_any_release(word, values))
     return any(
         (_GUARDING.search(word) or word in {"suppress", "raises"}) and checking(word) not in values for word in words
     )
@@ -86,7 +86,7 @@ def is_module_of_torch(name: str) -> bool:
 
 def asks_by_words(test: ast.AST, values: Collection[str]) -> bool:
     """Whether the words of a condition ask for a version."""
-    return any(_ASKING.search(word) and not _IS_TORCH_THERE.fullmatch(word) for word in words_in(test, values))
+    return any(_ASKING.search(word) and not _is_of_any_release(word, values) for word in words_in(test, values))
 
 
 def names_release(test: ast.AST, values: Collection[str]) -> bool:
@@ -196,10 +196,24 @@ def is_guard(test: ast.expr, values: Collection[str]) -> bool:
         return True
 
 
-def _asks_for_torch(test: ast.expr) -> bool:
+def _asks_for_torch(test: ast.expr, values: Collection[str]) -> bool:
     """Whether a condition asks whether there is a torch, of whatever release."""
     name = test.func if isinstance(test, ast.Call) else test
-    return isinstance(name, ast.Name) and _IS_TORCH_THERE.fullmatch(name.id) is not None
+    return isinstance(name, ast.Name) and _is_of_any_release(name.id, values)
+
+
+def asks_if_torch_is_there(word: str) -> bool:
+    """Whether a name is that of a flag, or of a function, for whether there is a torch."""
+    return _IS_TORCH_THERE.fullmatch(word) is not None
+
+
+def _is_of_any_release(word: str, values: Collection[str]) -> bool:
+    return asks_if_torch_is_there(word) and denying(word) not in values
+
+
+def denying(flag: str) -> str:
+    """Return what stands among the values for a flag, or a function, that says of this torch that there is none."""
+    return f"{flag}?"
 
 
 def values_in(function: ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda, around: Collection[str]) -> frozenset[str]:
@@ -265,7 +279,7 @@ def _is_about_values(test: ast.expr, values: Collection[str]) -> bool:
         return all(_is_about_values(value, values) for value in test.values)
     if isinstance(test, ast.UnaryOp):
         return _is_about_values(test.operand, values)
-    if _asks_for_torch(test):
+    if _asks_for_torch(test, values):
         return True
     # A plain name may be a flag that somebody else has set by the version, and any function may ask for it.
     if isinstance(test, ast.Name):

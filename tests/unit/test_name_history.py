@@ -14,7 +14,7 @@ from abiscan.torches.name_history import history
     [
         ("torch.amp.custom_bwd", "there in 2.4.0-"),
         ("torch.nope_that_never_was", "not in 1.4.0-"),
-        ("torch.nn.Module.register_load_state_dict_pre_hook", "there in 2.5.0-2.15.0; not in 1.4.0-2.4.1"),
+        ("torch.nn.Module.register_load_state_dict_pre_hook", "not in 1.4.0-2.4.1"),
         ("torch._six", "there in 1.4.0-1.13.1; not in 2.0.0-"),
     ],
 )

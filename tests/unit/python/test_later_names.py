@@ -952,6 +952,21 @@ def test_what_asks_for_another_package_or_stands_far_away_is_no_sure_guard(calle
 
 
 @pytest.mark.parametrize(
+    ("definition", "names"),
+    [
+        ("def is_torch_available(): return found and version.parse(torch_version) >= version.parse('2.20')", []),
+        ("_has_torch = parse(_version) >= parse('2.20')\ndef is_torch_available(): return _has_torch", []),
+        ("def is_torch_available(): return found and version.parse(torch_version) >= version.parse('2.6')", [GONE]),
+        ("def is_torch_available(): return find_spec('torch') is not None", [GONE]),
+        ("def is_torch_available():\n  if parse(torch_version) < parse('2.20'): warn()\n  return found", [GONE]),
+    ],
+)
+def test_a_flag_for_torch_that_this_release_is_too_old_for(definition: str, names: list[str]) -> None:
+    code = f"import torch\nfrom .utils import is_torch_available\nif is_torch_available():\n  def f(): return {GONE}"
+    assert [use.name for use in uses({"pack/__init__.py": code, "pack/utils.py": definition})] == names
+
+
+@pytest.mark.parametrize(
     ("start", "names"),
     [
         ("if not _TORCH_GREATER_EQUAL_2_4: raise ImportError(self)", []),
