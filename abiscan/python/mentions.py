@@ -458,7 +458,10 @@ class Mentions:
             return self._version_truth(test, scope)
         owner = self._full_name(test.args[0], scope)[1] if len(test.args) == 2 else None
         name = test.args[1].value if owner and isinstance(test.args[1], ast.Constant) else None
-        if owner is None or not isinstance(name, str) or not name.isidentifier():
+        is_known = (
+            owner is not None and owner.partition(".")[0] == self._names.top
+        )  # the names are those of one package
+        if owner is None or not is_known or not isinstance(name, str) or not name.isidentifier():
             return None
         full = f"{owner}.{name}"
         lacking = lacking_part(self._names, full)

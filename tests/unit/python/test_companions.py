@@ -165,6 +165,7 @@ def test_what_requires_torch_is_that_for_the_torch_for_the_torch(
             ["numpy.in1d", "numpy.trapz"],
         ),
         ("def f(x):\n    from triton.ops import matmul", "torch", ["triton.ops"]),
+        ("import torch, triton\ndef f(x):\n    if hasattr(torch._C, 'abs'): return 1\n    triton.ops", "torch", []),
         (
             "def f(x):\n    import torchvision.transforms.functional_tensor",
             "torch",
