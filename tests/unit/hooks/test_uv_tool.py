@@ -23,9 +23,11 @@ GONE = "undefined symbol: _ZN2at4goneEv"
 
 
 @pytest.fixture
-def words(wheel_index: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+def words(tmp_path: Path, wheel_index: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The options for an index with tools for torch 2.13.0: one that works, and one that fails."""
     monkeypatch.setenv("PATH", os.pathsep.join((str(Path(sys.executable).parent), os.environ["PATH"])))
+    # uv asks its own Pythons before those on PATH, and fails where their folder cannot exist, as in the home of tests.
+    monkeypatch.setenv("UV_PYTHON_INSTALL_DIR", str(tmp_path / "pythons"))
     package_wheel(wheel_index, "torch", {}, version="2.13.0")
     for name, library in {"good": extension(), "bad": extension(undefined=uses("_ZN2at4goneEv"))}.items():
         metadata = {"Requires-Dist": "torch==2.13.0"}
