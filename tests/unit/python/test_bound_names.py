@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import symtable
+import sys
 from collections.abc import Iterator
 
 import pytest
@@ -22,7 +23,7 @@ SOURCES = [
     "async def f():\n async for a in b: ...\n async with c as (d, e): ...",
     "with a as b, c as (d, *e): ...",
     "try: a\nexcept b as c: ...\nexcept d: ...",
-    "try: a\nexcept* b as c: ...",
+    *(["try: a\nexcept* b as c: ..."] if sys.version_info >= (3, 11) else []),  # PEP 654
     "import a, b.c, d.e as f",
     "from a import b, c as d\nfrom . import e\nfrom ..f import g as h",
     "def a(b, /, c: d, *e, f=g, **h): ...",
