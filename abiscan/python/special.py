@@ -816,6 +816,8 @@ def get_item(machine: PythonMachine, value: object, index: object) -> object:
         return machine.call(machine.get_attribute(value, "__getitem__"), [index], {})
     if isinstance(value, dict):
         return _of_dict(machine, value, index)
+    if isinstance(value, tuple) and (item_at := getattr(value, "item_at", None)):  # EntryPoints
+        return item_at(machine, index)
     if is_own(index):
         index = as_index(machine, index)
     if value is None or isinstance(value, (int, float, PythonFunction, Instance, *VIEWS)):

@@ -12,7 +12,8 @@ from abiscan.python.machine import PythonMachine
 from abiscan.python.model import Answer
 from abiscan.python.modelled import Modelled, Native
 from abiscan.python.models.namespace import Args, Kwargs
-from abiscan.python.values import NotKnown, Why
+from abiscan.python.operations import describe_value, take_item, unknown_result
+from abiscan.python.values import NotKnown, Why, is_concrete, thrown
 
 _NAME: Final = "importlib.metadata.entry_points"
 _TEXTS: Final = frozenset({"name", "value", "group", "module", "attr"})
@@ -62,6 +63,20 @@ class EntryPoints(tuple[EntryPoint, ...]):
     def select(self) -> Native:
         """What selects those that have some attributes."""
         return Native("EntryPoints.select", lambda _machine, _args, kwargs: self.matching(kwargs))
+
+    def item_at(self, machine: PythonMachine, index: object) -> object:
+        """Return the one of a name; before Python 3.12, which took that away, the one at a number as well.
+
+        :raises Thrown: KeyError, as in Python
+        """
+        if isinstance(index, int) and machine.before(3, 12):
+            return take_item(self, index)
+        if not is_concrete(index) or (isinstance(index, int) and not machine.since(3, 12)):
+            return unknown_result(f"{_NAME}()[{describe_value(index)}]", index)
+        named = next((point for point in self if point.name == index), None)
+        if named is None:
+            raise thrown(KeyError, index)
+        return named
 
     def matching(self, wanted: Kwargs) -> object:
         """Return those that have these attributes."""

@@ -15,10 +15,10 @@ from tests.unit.python.packages import FakeWorld, reading_of
 OWN = "[of.p]\none = p.plugin:Kind.make\n[of.twice]\none = p:one\none = p:two\n[console_scripts]\np = p:main\n"
 PLUGIN = "class Kind:\n    def make():\n        return 'made'\n"
 CLAIMS = [
-    "len(points) == 1 and bool(points) and points[0].name == 'one'",
+    "len(points) == 1 and bool(points) and points['one'].name == 'one'",
     "[point.value for point in points] == ['p.plugin:Kind.make']",
-    "(points[0].group, points[0].module, points[0].attr) == ('of.p', 'p.plugin', 'Kind.make')",
-    "points[0].load()() == 'made'",
+    "(points['one'].group, points['one'].module, points['one'].attr) == ('of.p', 'p.plugin', 'Kind.make')",
+    "points['one'].load()() == 'made'",
     "points.names == {'one'} and points.groups == {'of.p'}",
     "len(points.select(name='one')) == 1 and not points.select(name='two')",
     "len(entry_points(group='of.p', name='one')) == 1 and len(entry_points(group='of.p', name='two')) == 0",
@@ -53,6 +53,25 @@ def test_those_of_the_package_are_known(claim: str, tmp_path: Path) -> None:
         around = Surroundings(folders=(tmp_path,), is_final=True)
         (outcome,) = reading_of(_files(f"{text}check()\n"), FakeWorld(python=(3, 11)), around).imports
         assert isinstance(outcome.raised, Raised) is negated
+
+
+@pytest.mark.parametrize(
+    ("index", "python", "fails"),
+    [
+        *(("0", (3, 11), False), ("0", (3, 12), True), ("1", (3, 11), True)),
+        *(("'one'", (3, 12), False), ("'two'", (3, 11), True), ("'two'", (3, 12), True)),
+    ],
+)
+def test_python_3_12_finds_them_by_name_alone(index: str, python: tuple[int, int], fails: bool, tmp_path: Path) -> None:
+    files = _files(f"from importlib.metadata import entry_points\nentry_points(group='of.p')[{index}].load()\n")
+    _write(tmp_path, files)
+    around = Surroundings(folders=(tmp_path,), is_final=True)
+    (outcome,) = reading_of(files, FakeWorld(python=python), around).imports
+    assert isinstance(outcome.raised, Raised) is fails
+    if python == sys.version_info[:2]:
+        code = f"import sys; sys.path.insert(0, {str(tmp_path)!r}); import p"
+        real = subprocess.run([sys.executable, "-I", "-c", code], stderr=subprocess.DEVNULL, check=False)
+        assert bool(real.returncode) is fails
 
 
 LOADS_OTHERS = (
