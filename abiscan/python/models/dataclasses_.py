@@ -33,7 +33,7 @@ class DataField(Modelled, Struct, frozen=True, eq=False):
     is_compared: bool = True
 
 
-class Field(Modelled, Struct, frozen=True, eq=False):
+class DataclassField(Modelled, Struct, frozen=True, eq=False):
     """A field, as ``dataclasses.fields`` lists it."""
 
     attributes: dict[str, object]
@@ -123,7 +123,7 @@ def _model_dataclass(machine: PythonMachine, args: Args, kwargs: Kwargs) -> obje
     return Native("dataclass", lambda machine, made, _kwargs: _model_dataclass(machine, [*made, *args], kwargs))
 
 
-def _list_fields(cls: Class) -> dict[str, Field] | NotKnown:
+def _list_fields(cls: Class) -> dict[str, DataclassField] | NotKnown:
     """Return the fields by name, those that are no arguments and variables of the class among them."""
     if cls.is_open():
         return NotKnown(f"{cls.name}.__dataclass_fields__")
@@ -138,7 +138,7 @@ def _list_fields(cls: Class) -> dict[str, Field] | NotKnown:
             continue
         default = cls.find(name, ABSENT)
         told = default if isinstance(default, DataField) else DataField(default)
-        made[name] = Field(
+        made[name] = DataclassField(
             {
                 "name": name,
                 "type": annotations.get(name, NotKnown(f"the type of {name}")),

@@ -16,15 +16,15 @@ from abiscan.python.values import ABSENT, Bound, Class, Instance, NotKnown, Pyth
 _EMPTY: Final = Class("_empty", (), {}, module="inspect")
 
 
-class Kind(int):
+class ParameterKind(int):
     """A kind of parameters."""
 
     is_plain = True
     name: str
 
 
-def _make_kind(name: str, number: int) -> Kind:
-    made = Kind(number)
+def _make_kind(name: str, number: int) -> ParameterKind:
+    made = ParameterKind(number)
     made.name = name
     return made
 
