@@ -342,7 +342,7 @@ def _is_handled(code: PythonCode, use: LaterUse, asking: Callable[[], list[bytes
         words: Sequence[bytes] = BY_FUNCTION[use.name].handled if use.name in BY_FUNCTION else ()
     else:
         quoted = (f"{quote}{word}{quote}".encode() for word in use.arguments.keywords for quote in "\"'")
-        words = [*quoted]
+        words = list(quoted)
         # Texts for readers have names in backticks.
         in_code = re.compile(rb"(?<![`\w])%b\b" % name.encode())
         sources = [source for source in asking() if _looks_at_parameters(source, name.encode())]

@@ -458,10 +458,10 @@ class Mentions:
             return self._version_truth(test, scope)
         owner = self._full_name(test.args[0], scope)[1] if len(test.args) == 2 else None
         name = test.args[1].value if owner and isinstance(test.args[1], ast.Constant) else None
-        is_known = (
-            owner is not None and owner.partition(".")[0] == self._names.top
-        )  # the names are those of one package
-        if owner is None or not is_known or not isinstance(name, str) or not name.isidentifier():
+        # The names that are known are those of one package.
+        if owner is None or owner.partition(".")[0] != self._names.top:
+            return None
+        if not isinstance(name, str) or not name.isidentifier():
             return None
         full = f"{owner}.{name}"
         lacking = lacking_part(self._names, full)
@@ -768,8 +768,9 @@ def _imported_by(body: Sequence[ast.stmt]) -> Origins:
 
 def _is_lookup(node: ast.expr | None) -> TypeGuard[ast.Call]:
     """Whether an expression is ``getattr(module, name)``."""
-    is_getattr = isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "getattr"
-    return is_getattr and isinstance(node, ast.Call) and len(node.args) == 2 and not node.keywords
+    if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Name):
+        return False
+    return node.func.id == "getattr" and len(node.args) == 2 and not node.keywords
 
 
 def make_origins(body: ast.AST) -> Origins:

@@ -99,9 +99,7 @@ class SettledConditions:
                 if name is not None and self._is_own(node.value.func, tree) and self._only_checks(name):
                     yield checking(name)
             # What a decorator is passed to check the arguments: ``@register(constraints=[_check_device])``.
-            for part in (
-                _passed_to_decorators(node) if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)) else ()
-            ):
+            for part in _passed_to_decorators(node) if isinstance(node, _FUNCTIONS) else ():
                 if are_guarding([part]) and self._is_own(part, tree) and self._only_checks(part.id):
                     yield checking(part.id)
 
