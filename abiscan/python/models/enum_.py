@@ -20,6 +20,7 @@ from abiscan.python.values import (
     Wrapped,
     is_concrete,
     more_items,
+    note_added,
     thrown,
 )
 
@@ -80,8 +81,11 @@ def finish_enumeration(machine: PythonMachine, cls: Class) -> None:
         return
     ignored = cls.names.pop("_ignore_", ())
     made = cls.enumeration = Enumeration()
+    candidates = list(cls.names.items())
+    # A ``__new__`` of the package may put further values of a member into it.
+    cls.names["_value2member_map_"] = made.by_value
     earlier = _Earlier(base)
-    for name, bound_value in list(cls.names.items()):
+    for name, bound_value in candidates:
         if not _may_name_member(cls, name) or _is_descriptor(bound_value) or _ignores(ignored, name):
             continue
         value = bound_value
@@ -98,8 +102,8 @@ def finish_enumeration(machine: PythonMachine, cls: Class) -> None:
     machine.count_steps(len(made.members))
     cls.names["_member_map_"] = cls.names["__members__"] = dict(made.members)
     cls.names["_member_names_"] = list(made.canonical)
-    if not made.others:
-        cls.names["_value2member_map_"] = dict(made.by_value)
+    if made.others:
+        note_added(made.by_value)
     if _is_flag(base):
         mask = earlier.mask
         cls.names["_flag_mask_"] = NotKnown(f"{cls.name}._flag_mask_") if mask is None else mask

@@ -132,3 +132,28 @@ def test_an_enumeration_of_another_package(monkeypatch: pytest.MonkeyPatch) -> N
     exec(compile(OF_ANOTHER_PACKAGE, "real", "exec"), {"__name__": "real"})
     (outcome,) = reading_of({"p/__init__.py": OF_ANOTHER_PACKAGE}).imports
     assert (outcome.raised, outcome.gaps) == (None, ())
+
+
+def test_the_table_of_values_that_are_not_known() -> None:
+    code = "import enum, other\nclass E(enum.Enum):\n    A = other.a\nfound = E._value2member_map_[other.a]\n"
+    (outcome,) = reading_of({"p/__init__.py": code}).imports
+    assert (outcome.raised, outcome.gaps) == (None, ())
+
+
+def test_a_member_with_several_values() -> None:
+    code = """\
+import enum, torch
+class E(enum.Enum):
+    half = torch.float16, "fp16", "half"
+    full = torch.float32, "fp32"
+    def __new__(cls, *values):
+        made = object.__new__(cls)
+        made._value_ = values[0]
+        for value in values[1:]:
+            cls._value2member_map_[value] = made
+        return made
+if E("half") is not E.half or E("fp32").name != "full" or E.half.value is not torch.float16:
+    raise ValueError
+"""
+    (outcome,) = reading_of({"p/__init__.py": code}).imports
+    assert (outcome.raised, outcome.gaps) == (None, ())
