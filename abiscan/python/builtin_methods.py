@@ -441,13 +441,18 @@ def _model_reverse(_machine: PythonMachine, value: object, _args: list[object], 
     return None
 
 
+def _own_method(name: str) -> Method:
+    """Return what calls a method of a container that takes nothing, and that does not depend on what is inside."""
+    return lambda _machine, value, _args, _kwargs: getattr(value, name)()
+
+
 _METHODS: dict[tuple[type, str], Method] = {
     (list, "append"): _model_append,
     (list, "extend"): _model_extend,
     (list, "insert"): _model_insert,
     (list, "sort"): _model_sort,
     (list, "copy"): lambda _m, value, _a, _k: list(value),  # type: ignore[call-overload]
-    (list, "clear"): lambda _m, value, _a, _k: value.clear(),  # type: ignore[attr-defined]
+    (list, "clear"): _own_method("clear"),
     (list, "pop"): _model_pop,
     (list, "remove"): _model_remove,
     (list, "index"): _model_index,
@@ -459,11 +464,8 @@ _METHODS: dict[tuple[type, str], Method] = {
     (dict, "pop"): _dict_pop,
     (dict, "setdefault"): _dict_setdefault,
     (dict, "update"): _dict_update,
-    (dict, "keys"): lambda _m, value, _a, _k: value.keys(),  # type: ignore[attr-defined]
-    (dict, "values"): lambda _m, value, _a, _k: value.values(),  # type: ignore[attr-defined]
-    (dict, "items"): lambda _m, value, _a, _k: value.items(),  # type: ignore[attr-defined]
+    **{(dict, name): _own_method(name) for name in ("keys", "values", "items", "clear")},
     (dict, "copy"): lambda _m, value, _a, _k: dict(value),  # type: ignore[call-overload]
-    (dict, "clear"): lambda _m, value, _a, _k: value.clear(),  # type: ignore[attr-defined]
     (dict, "fromkeys"): _dict_from_keys,
     (set, "add"): _set_add,
     (set, "discard"): _set_discard,

@@ -89,7 +89,9 @@ def _leaves(values: Iterable[object]) -> Iterable[object]:
     waiting = list(values)
     while waiting:
         value = waiting.pop()
-        if isinstance(value, dict):
+        if isinstance(value, (str, int)):  # most are, and to ask for views takes long
+            yield value
+        elif isinstance(value, dict):
             waiting += [*value, *value.values()]
         elif isinstance(value, (list, tuple, set, frozenset, KeysView, ValuesView, ItemsView)):
             waiting += value

@@ -24,8 +24,6 @@ from abiscan.python.values import (
     thrown,
 )
 
-_WITHOUT_DATACLASSES = {(3, 8), (3, 9), (3, 10)}
-
 
 def is_enumeration(cls: object) -> bool:
     """Whether a value is an enumeration, or one of the classes of ``enum`` that these derive from."""
@@ -128,10 +126,12 @@ class _Earlier:
     def add(self, value: object) -> None:
         """Add the value of the next member."""
         self.values.append(value)
-        is_number = type(value) is int
-        self.are_positive = self.are_positive and is_number and value > 0  # type: ignore[operator]
-        self.largest = max(self.largest, value) if is_number else self.largest  # type: ignore[call-overload]
-        self.mask = self.mask | value if is_number and self.mask is not None else None  # type: ignore[operator]
+        if type(value) is int:
+            self.are_positive = self.are_positive and value > 0
+            self.largest = max(self.largest, value)
+            self.mask = None if self.mask is None else self.mask | value
+        else:
+            self.are_positive, self.mask = False, None
 
 
 def _ignores(ignored: object, name: str) -> bool:
@@ -171,7 +171,7 @@ def _make_member(machine: PythonMachine, cls: Class, name: str, value: object) -
     if "_value_" not in made.attributes:
         # Before 3.11, a dataclass was none to it, and the value stays what is written.
         mixed = cls.dataclass()
-        if mixed is not None and mixed is not cls and machine.world.python not in _WITHOUT_DATACLASSES:
+        if mixed is not None and mixed is not cls and not machine.before(3, 11):
             value = machine.call(mixed, passed, {})
         made.attributes["_value_"] = value if host is None else made.inner
     made.attributes["_name_"] = name
@@ -235,10 +235,9 @@ def enumeration_members(machine: PythonMachine, cls: Class) -> list[object] | No
         return members
     # Since Python 3.11, those of one bit alone.
     single = [member for member in members if _is_single(value_of(member))]
-    python = machine.world.python
-    if len(single) == len(members):
+    if len(single) == len(members) or machine.before(3, 11):
         return members
-    return (single if python >= (3, 11) else members) if isinstance(python, tuple) else None
+    return single if machine.since(3, 11) else None
 
 
 def _is_single(value: object) -> bool:
@@ -301,8 +300,7 @@ def _combine(machine: PythonMachine, cls: Class, enumeration: Enumeration, value
     if value not in enumeration.by_value:
         parts = [name for name in enumeration.canonical if _is_part(value_of(enumeration.members[name]), value)]
         # Before Python 3.11, it has no name.
-        python = machine.world.python
-        is_named = isinstance(python, tuple) and python >= (3, 11)
+        is_named = machine.since(3, 11)
         made = machine.create(cls, [value], {}) if cls.host() is not None else Instance(cls)
         if isinstance(made, Instance):
             name = ("|".join(parts) or None) if is_named else NotKnown("its name")
@@ -330,9 +328,8 @@ def _make_by_call(machine: PythonMachine, cls: Class, args: Args, kwargs: Kwargs
     flags = _is_flag(_base_of(cls) or cls)
     values: dict[object, object] = {}
     for number, item in enumerate(listed):
-        is_pair = isinstance(item, (tuple, list)) and len(item) == 2
-        if is_pair:
-            values[item[0] if isinstance(item[0], str) else ""] = item[1]  # type: ignore[index]
+        if isinstance(item, (tuple, list)) and len(item) == 2 and isinstance(item[0], str):
+            values[item[0]] = item[1]
         elif isinstance(item, str) and isinstance(start, int) and cls.find("_generate_next_value_") is None:
             of_text = item.lower() if cls.name == "StrEnum" else start + number
             values[item] = 1 << number if flags else of_text
