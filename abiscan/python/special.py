@@ -580,7 +580,7 @@ def _comparable_fields(left: object, right: object) -> tuple[object, object] | N
     maker = left.cls.dataclass()
     if maker is None or not maker.is_ordered:
         return None
-    names = [name for name in maker.fields() if name not in maker.uncompared]
+    names = maker.compared_fields()
     return _field_values(left, names), _field_values(right, names)
 
 
@@ -598,7 +598,7 @@ def _are_same(machine: PythonMachine, left: object, right: object) -> bool | Non
     if left.cls is not right.cls or maker is None or not maker.is_compared:
         return False
     machine.count_steps(4)
-    names = [name for name in maker.fields() if name not in maker.uncompared]
+    names = maker.compared_fields()
     return _all_equal(machine, _field_values(left, names), _field_values(right, names))
 
 

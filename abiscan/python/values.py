@@ -436,6 +436,10 @@ class Class(Opaque, Struct, eq=False):
         ]
         return list(dict.fromkeys(name for ancestor in counting for name in ancestor.annotated))
 
+    def compared_fields(self) -> list[str]:
+        """Return the fields by which the objects of a dataclass compare."""
+        return [name for name in self.fields() if name not in self.uncompared]
+
     def dataclass(self) -> Class | None:
         """Return the class itself, or the nearest that it derives from, that is a dataclass."""
         return next((kind for kind in self.ancestry() if isinstance(kind, Class) and kind.is_dataclass), None)
