@@ -15,6 +15,7 @@ from abiscan.python.builtin_methods import construct_built_in
 from abiscan.python.late_bodies import docstring_of
 from abiscan.python.models import enum_
 from abiscan.python.models.dataclasses_ import DataField
+from abiscan.python.private_names import written_name
 from abiscan.python.refusals import missing_arguments, too_many_arguments
 from abiscan.python.statements import Statements, with_parameters
 from abiscan.python.values import (
@@ -69,7 +70,8 @@ class ClassMaking(Statements):
         metaclass = self._choose_metaclass(named, bases)
         # ``names`` is what the body binds. A metaclass may prepare some of them, or watch what is bound; its mapping is
         # copied, so it sees the names only once the body has run.
-        qualified = scope.qualify(node.name)
+        name = written_name(node)
+        qualified = scope.qualify(name)
         names: dict[str, object] = {
             "__doc__": docstring_of(node),
             "__module__": scope.module.name,
@@ -77,9 +79,7 @@ class ClassMaking(Statements):
         }
         prepare = None if metaclass is None else metaclass.find("__prepare__")
         if prepare is not None:
-            prepared = special.plain_value(
-                self.call(self.bound(prepare, None, metaclass), [node.name, bases], dict(passed))
-            )
+            prepared = special.plain_value(self.call(self.bound(prepare, None, metaclass), [name, bases], dict(passed)))
             if isinstance(prepared, Mapping):
                 names |= {str(key): value for key, value in prepared.items() if isinstance(key, str)}
         inner = Scope(names, scope.module, scope, is_class=True, prefix=f"{qualified}.")
@@ -97,7 +97,7 @@ class ClassMaking(Statements):
                 for keyword in node.body
                 if isinstance(keyword, ast.AnnAssign) and isinstance(keyword.target, ast.Name)
             }
-        arguments: list[object] = [node.name, bases, names]
+        arguments: list[object] = [name, bases, names]
         if metaclass is None:
             # A metaclass that is not known may take the keywords.
             is_of_type = named is None or named is type

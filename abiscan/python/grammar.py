@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator
 from typing import Final
 
 from abiscan.python.nodes import walk
+from abiscan.python.private_names import has_private_names, replace_private_names
 from abiscan.python.rejections import Newer, invalid_syntax, is_same_word
 from abiscan.regex import regex
 
@@ -69,10 +70,17 @@ _ANYWHERE: Final = (
 
 
 def parse(source: bytes | str) -> ast.Module:
-    """Return the tree of a source by the newest grammar.
+    """Return the tree of a source by the newest grammar, in which private names have the names of their classes.
 
     :raises SyntaxError: no Python accepts it; see ``FAILURES`` for the other ones
     """
+    tree = _parse(source)
+    if has_private_names(source):
+        replace_private_names(tree.body, "")
+    return tree
+
+
+def _parse(source: bytes | str) -> ast.Module:
     try:
         return parse_natively(source)
     except SyntaxError:

@@ -15,6 +15,7 @@ from typing import Any, Final, TypeAlias
 
 from abiscan.python.grammar import FAILURES, parse
 from abiscan.python.nodes import TryStar, child_nodes, walk
+from abiscan.python.private_names import class_prefix, has_private_names, replace_private_names, written_name
 from abiscan.regex import regex
 
 _SHORTEST: Final = 60
@@ -250,9 +251,9 @@ def _end_of_text(source: bytes, start: int) -> int:
 def _put_off(tree: ast.Module, source: bytes, places: dict[int, _Place]) -> bool:
     """Give the functions of a tree the places of what was cut out; False if some place is that of no function."""
     count = 0
-    waiting: list[Any] = [tree]
+    waiting: list[tuple[Any, str]] = [(tree, "")]
     while waiting:
-        node = waiting.pop()
+        node, cls = waiting.pop()
         kind = _LATE.get(type(node))
         if kind is not None and type(node.body[0]) is ast.Pass and node.body[0].lineno in places:
             line = node.body[0].lineno
@@ -262,10 +263,14 @@ def _put_off(tree: ast.Module, source: bytes, places: dict[int, _Place]) -> bool
             if source.startswith((b"def", b"async"), start):
                 del node.args
             node.__class__ = kind
+            if cls:
+                node.__dict__["class_prefix"] = cls
             count += 1
             continue
+        if type(node) is ast.ClassDef:
+            cls = class_prefix(written_name(node))
         for name in _BLOCKS:
-            waiting += [inner for inner in getattr(node, name, ()) if type(inner) in _WITH_BLOCKS]
+            waiting += [(inner, cls) for inner in getattr(node, name, ()) if type(inner) in _WITH_BLOCKS]
     return count == len(places)
 
 
@@ -286,6 +291,7 @@ def _parse_header(node: Any) -> None:
     before = b"\n" * (line - 2) + b"if 1:\n" + b" " * node.col_offset if node.col_offset else b"\n" * (line - 1)
     statements = _parse_quietly(before + source[start:body] + b" pass")
     if statements:
+        _replace_private_names(node, statements, source[start:body])
         header = (statements[0].body if node.col_offset else statements)[0]
         node.args, node.returns = header.args, header.returns
     else:
@@ -302,10 +308,18 @@ def _parse_body(node: Any, kind: type[ast.AST]) -> None:
     node.__class__ = kind
     statements = _parse_quietly(b"\n" * (line - 1) + b"if 1:" + source[start:end])
     if statements:
+        _replace_private_names(node, statements, source[start:end])
         node.body = statements[0].body
         node.end_lineno, node.end_col_offset = node.body[-1].end_lineno, node.body[-1].end_col_offset
     else:
         node.body = [Unparsed(lineno=line, col_offset=0, end_lineno=line, end_col_offset=0)]
+
+
+def _replace_private_names(node: Any, statements: list[Any], source: bytes) -> None:
+    """Replace the private names in a part of a method: what is inside of its own classes is done as it is parsed."""
+    cls = node.__dict__.get("class_prefix")
+    if cls and has_private_names(source):
+        replace_private_names(statements, cls)
 
 
 def _parse_quietly(source: bytes) -> list[Any]:

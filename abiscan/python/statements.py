@@ -24,6 +24,7 @@ from abiscan.python.library import acting_annotations, annotations_of
 from abiscan.python.machine import ProcessEnded, Unreadable
 from abiscan.python.nodes import TryStar, TypeAlias, walk
 from abiscan.python.operations import describe_value
+from abiscan.python.private_names import written_name
 from abiscan.python.signals import BREAK, CONTINUE, Either, Returned, Signal
 from abiscan.python.values import (
     ABSENT,
@@ -621,17 +622,17 @@ def _compile_define(compiler: Compiler, node: ast.FunctionDef | ast.AsyncFunctio
     # The default arguments of such a function are left as they are written, for now.
     defaults = None if is_late else compile_defaults(compiler, node.args)
     acting = () if is_late else acting_annotations(node)
-    name, is_annotated = node.name, is_late or next(annotations_of(node), None) is not None
+    name, written, is_annotated = node.name, written_name(node), is_late or next(annotations_of(node), None) is not None
     has_parameters = bool(getattr(node, "type_params", ()))
 
     def define(machine: Statements, scope: Scope) -> None:
         marks = [(line, decorator(machine, scope)) for line, decorator in decorators] if decorators else ()
         made = PythonFunction(
-            name,
+            written,
             node,
             with_parameters(node, scope) if has_parameters else scope,
             None if defaults is None else defaults(machine, scope),
-            qualified=scope.qualify(name) if scope.outer_names else scope.prefix + name,
+            qualified=scope.qualify(written) if scope.outer_names else scope.prefix + written,
         )
         if is_annotated and (acting or machine.missing_in.get(scope.module.file, True)):
             machine.run_annotate(node, acting, scope)
