@@ -352,6 +352,8 @@ def _of_wrapped(machine: PythonMachine, value: Wrapped, name: str) -> object:
 def _of_function(machine: PythonMachine, function: PythonFunction, name: str) -> object:
     if name in function.attributes:
         return machine.settle(function.attributes[name])
+    if function.may_be_renamed and name in {"__name__", "__qualname__"}:
+        return NotKnown(f"{function.name}.{name}")
     if name == "__name__":
         return function.name
     if name == "__qualname__":

@@ -508,6 +508,8 @@ class Expressions(PythonMachine):
             value = special.repr_of(self, value)
         elif node.conversion == ord("s"):
             value = special.text(self, value)
+        elif node.conversion == ord("a"):
+            value = special.ascii_of(self, value)
         return special.format_value(self, value, spec)
 
     def bind_named(self, name: str, value: object, scope: Scope) -> None:

@@ -1031,6 +1031,14 @@ def text(machine: PythonMachine, value: object) -> object:
     return operations.text_of(value)
 
 
+def ascii_of(machine: PythonMachine, value: object) -> object:
+    """Return ``ascii(value)``."""
+    text_found = repr_of(machine, value)
+    if not isinstance(text_found, str):
+        return NotKnown(f"ascii({describe_value(value)})")
+    return text_found.encode("ascii", "backslashreplace").decode("ascii")
+
+
 def format_value(machine: PythonMachine, value: object, spec: object) -> object:
     """Return ``format(value, spec)``."""
     value = machine.settle(value)

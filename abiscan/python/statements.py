@@ -409,6 +409,8 @@ class Statements(Handling):
                 made = result
             elif isinstance(made, PythonFunction):
                 made.may_be_replaced = True  # most give back something that does the same, and call it later
+                # Decorators of other packages keep the name, as a rule. One that was followed made what is not known.
+                made.may_be_renamed |= type(decorator) is PythonFunction
         return made
 
     def _run_class(self, node: ast.ClassDef, scope: Scope) -> None:

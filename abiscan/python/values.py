@@ -349,6 +349,8 @@ class PythonFunction(Opaque, Struct, eq=False):
     qualified: str = ""
     may_be_replaced: bool = False
     """Whether a decorator that is not followed may have put something else in its place, which is taken to call it."""
+    may_be_renamed: bool = False
+    """Whether that may have another name."""
 
     @property
     def defaults(self) -> dict[str, object]:

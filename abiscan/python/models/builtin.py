@@ -595,6 +595,21 @@ def _by_method(name: str, *methods: str) -> Callable[[PythonMachine, Args, Kwarg
     return call
 
 
+def _by_index(name: str) -> Callable[[PythonMachine, Args, Kwargs], object]:
+    """Return a built-in function of a number, which ``__index__`` gives for an object of the package."""
+    make_plain = _make_plain(name)
+
+    def call(machine: PythonMachine, args: Args, kwargs: Kwargs) -> object:
+        if args and special.is_own(args[0]):
+            number = special.convert_by(machine, args[0], ("__index__",))
+            if number is ABSENT and special.plain_value(args[0]) is args[0]:
+                raise thrown(TypeError, f"'{special.type_name(args[0])}' object cannot be interpreted as an integer")
+            args = [special.plain_value(args[0]) if number is ABSENT else number]
+        return make_plain(machine, args, kwargs)
+
+    return call
+
+
 def _model_divmod(machine: PythonMachine, args: Args, kwargs: Kwargs) -> object:
     for receiver, name, operand in zip(args, ("__divmod__", "__rdivmod__"), args[::-1], strict=False):
         method = special.special_method(machine, receiver, name)
@@ -616,6 +631,10 @@ def _model_hash(machine: PythonMachine, args: Args, _kwargs: Kwargs) -> object:
 
 def _model_repr(machine: PythonMachine, args: Args, _kwargs: Kwargs) -> object:
     return special.repr_of(machine, args[0]) if args else NotKnown("repr()")
+
+
+def _model_ascii(machine: PythonMachine, args: Args, _kwargs: Kwargs) -> object:
+    return special.ascii_of(machine, args[0]) if args else NotKnown("ascii()")
 
 
 def _model_format(machine: PythonMachine, args: Args, _kwargs: Kwargs) -> object:
@@ -880,16 +899,16 @@ BUILTINS.update(
         staticmethod=_make_wrapper("staticmethod"),
         classmethod=_make_wrapper("classmethod"),
         repr=_model_repr,
-        ascii=_model_repr,
+        ascii=_model_ascii,
         abs=_by_method("abs", "__abs__"),
         min=_make_extreme("min", ast.Lt()),
         max=_make_extreme("max", ast.Gt()),
         sum=_model_sum,
         ord=_make_plain("ord"),
         chr=_make_plain("chr"),
-        hex=_by_method("hex", "__index__"),
-        bin=_by_method("bin", "__index__"),
-        oct=_by_method("oct", "__index__"),
+        hex=_by_index("hex"),
+        bin=_by_index("bin"),
+        oct=_by_index("oct"),
         round=_by_method("round", "__round__"),
         divmod=_model_divmod,
         hash=_model_hash,

@@ -428,6 +428,23 @@ assert isinstance(run, Kernel)
     assert outcome.raised is None
 
 
+def test_what_a_followed_decorator_makes_may_have_any_name() -> None:
+    code = """\
+import foreign
+
+def proxies(function):
+    return foreign.made(function)
+
+@proxies
+def inner():
+    pass
+
+assert {inner.__name__} == {"run"}
+"""
+    (outcome,) = reading_of({"p/__init__.py": code}).imports
+    assert not isinstance(outcome.raised, Raised)
+
+
 @pytest.mark.parametrize(
     "call",
     [
