@@ -145,6 +145,8 @@ def _explain_verdict(package: PackageResult, *, verbose: bool) -> Iterator[Style
         if module.error and module.error != package.error:
             by_error.setdefault(str(module.error), []).append(module.name)
     for text, names in by_error.items():
+        if package.lost and text == str(package.lost[0].error) and tuple(names) == package.lost_modules:
+            continue  # the headline says so
         shown = listed(names, len(names) if verbose else _MODULES_SHOWN)
         verb = "fails" if len(names) == 1 else "fail"
         yield StyledLine(f"  = import {clean(shown)} {verb}: {_make_readable(text, verbose=verbose)}")

@@ -45,7 +45,7 @@ from abiscan.rules import (
 )
 from abiscan.torches.name_history import call_history, default_history, history
 from abiscan.verdict.conditions import conditions_of
-from abiscan.verdict.package_reading import PackageFacts, ReadPackage
+from abiscan.verdict.package_reading import PackageFacts, ReadPackage, is_lost
 from abiscan.verdict.systems import system_of
 from abiscan.verdict.world import PackageWorld
 
@@ -154,7 +154,9 @@ def package_result(facts: PackageFacts, results: Sequence[Result]) -> PackageRes
     # A module that users import and that does not work counts, whatever it is called.
     error = next((module.error for module in (main, *others) if module and module.error), None)
     submodules = tuple(_module(item, process) for item in facts.submodules)
+    apart = tuple(_module(item, process) for item in facts.apart)
     lost = tuple(module for module in submodules if not _is_unknown(module))
+    lost += tuple(module for item, module in zip(facts.apart, apart, strict=True) if is_lost(item))
     verdict = _make_verdict(outcome, error, libraries, lost)
     if verdict in (PackageVerdict.WORKS, PackageVerdict.WORKS_WITHOUT) and any(map(_is_unknown, others)):
         verdict = PackageVerdict.UNKNOWN
@@ -173,7 +175,7 @@ def package_result(facts: PackageFacts, results: Sequence[Result]) -> PackageRes
         error=error,
         built_for=_built_for(facts.target, libraries),
         libraries=libraries,
-        modules=(*((main,) if main else ()), *others, *submodules, *(_module(item, process) for item in facts.apart)),
+        modules=(*((main,) if main else ()), *others, *submodules, *apart),
         lost_modules=tuple(module.name for module in lost),
         lacking=_lacking(outcome, process) if outcome and libraries else facts.lacking_alone(),
         needs=_needed_libraries(outcome, process) if error and outcome else (),

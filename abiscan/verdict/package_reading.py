@@ -20,7 +20,7 @@ from abiscan.inputs.files import Files
 from abiscan.inputs.image_files import ImageFile
 from abiscan.inputs.package_files import Package
 from abiscan.inputs.version import TorchVersion
-from abiscan.python.certainty import fails_for_torch, is_certain
+from abiscan.python.certainty import chain, fails_for_torch, is_certain
 from abiscan.python.installed import Surroundings, installed_in, planned_in
 from abiscan.python.model import (
     Answer,
@@ -559,6 +559,15 @@ def other_modules(modules: Sequence[str], sources: PackageSources, system: Pytho
     parts = (part for name in others for part in ([name] if is_apart(name) else _parts_of(name, files)))
     # Those that count first: there is a limit to what is read.
     return tuple(sorted((part for part in parts if part not in known), key=is_apart))
+
+
+def is_lost(outcome: ImportOutcome) -> bool:
+    """Whether a module that does not count is one that users lose: its import fails, and not for want of a package."""
+    return (
+        not is_apart(outcome.module)
+        and isinstance(outcome.raised, Raised)
+        and all(error.exception != "ModuleNotFoundError" for error in chain(outcome.raised))
+    )
 
 
 def is_apart(module: str) -> bool:

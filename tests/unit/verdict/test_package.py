@@ -12,6 +12,7 @@ from typing import Any
 
 import click.testing
 import pytest
+from msgspec.structs import replace
 
 import abiscan
 from abiscan.cli import main
@@ -1030,3 +1031,20 @@ def test_a_tool_beside_a_python_may_be_found(
         (tmp_path / beside).touch()
     executable = tmp_path / "python" if beside else None
     assert package_reading._has_tool(executable, "ninja") is answer
+
+
+@pytest.mark.parametrize(
+    ("module", "exception", "cause", "is_lost"),
+    [
+        # As in torchattacks 3.5.1, whose robustbench imports a torchvision that does not load.
+        ("extra", "RuntimeError", None, True),
+        ("extra", "ImportError", "ModuleNotFoundError", False),
+        ("benchmarks", "RuntimeError", None, False),
+    ],
+)
+def test_a_further_module_that_fails_is_lost(module: str, exception: str, cause: str | None, *, is_lost: bool) -> None:
+    before = Raised(exception=cause, message=None, at=None) if cause else None
+    raised = Raised(exception=exception, message=None, at=None, cause=before)
+    outcome = ImportOutcome(module=module, raised=raised, loads=(), registrations=(), conditions=(), gaps=())
+    assert package_reading.is_lost(outcome) is is_lost
+    assert not package_reading.is_lost(replace(outcome, raised=Answer.UNKNOWN))
