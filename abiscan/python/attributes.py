@@ -27,6 +27,7 @@ from abiscan.python.values import (
     NotKnown,
     PerhapsAbsent,
     PythonError,
+    PossibleItems,
     PythonFunction,
     PythonModule,
     Stage,
@@ -589,6 +590,16 @@ def _put(machine: PythonMachine, names: dict[str, object], name: str, new: objec
     if machine.is_speculative:
         new = PerhapsAbsent(f".{name}") if names.get(name, ABSENT) is ABSENT else NotKnown(f".{name}")
     names[name] = new
+
+
+def set_any(value: object) -> None:
+    """Note that an attribute is set whose name is not known."""
+    if isinstance(value, PythonModule):
+        value.open_ = True
+    elif isinstance(value, Class):
+        value.has_more = True
+    elif isinstance(value, Instance):
+        value.attributes[PossibleItems("a name that is not known")] = None  # type: ignore[index]
 
 
 def _own_names(value: Instance | Class | PythonError) -> dict[str, object]:

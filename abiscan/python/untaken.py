@@ -1,7 +1,8 @@
 """What the branch of an ``if`` may have changed that was not taken, where the condition is not known.
 
 Names that either branch binds are forgotten. The items and attributes that the other branch sets or removes are marked
-here as those that code may have changed which may have run: by the statements alone, nothing is called for it. What
+here as those that code may have changed which may have run, in functions that it calls, too: by the statements alone,
+nothing is called for it. What
 methods add is not: that a list is empty, or has one item, is what code checks afterwards, and such a check of what is
 not known would count as passed.
 """
@@ -11,23 +12,29 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
+from typing import Final
 
 from abiscan.python.attributes import set_plainly
 from abiscan.python.builtin_methods import REMOVING, note_call
 from abiscan.python.machine import PythonMachine
 from abiscan.python.nodes import child_nodes
 from abiscan.python.special import delete_item, plain_value, set_item
-from abiscan.python.values import Class, Instance, NotKnown, PythonFunction, PythonModule, Scope, Thrown
+from abiscan.python.values import Bound, Class, Instance, NotKnown, PythonFunction, PythonModule, Scope, Thrown, Wrapped
 
-_Change = ast.Attribute | ast.Subscript | ast.Call
+_Change = ast.Attribute | ast.Subscript | ast.Call | ast.Global
 _SETTING = frozenset({"setattr", "delattr"})
 _APART = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Lambda)
 _HAVING_ATTRIBUTES = (Instance, Class, PythonFunction, PythonModule)
 _SOMETHING = NotKnown("a value in a branch")
+_DEPTH: Final = 3
+"""How many calls deep changes are looked for."""
 
 
-def note_untaken(machine: PythonMachine, branch: Sequence[ast.stmt], scope: Scope) -> None:
-    """Note what the statements of a branch may have changed; the names that they bind are forgotten already."""
+def note_untaken(machine: PythonMachine, branch: Sequence[ast.stmt], scope: Scope, depth: int = 0) -> None:
+    """Note what the statements of a branch may have changed; the names that they bind are forgotten already.
+
+    :param depth: how many calls the branch is inside of
+    """
     if not branch:
         return
     changes: list[_Change] | None = branch[0].__dict__.get("changes")
@@ -38,28 +45,30 @@ def note_untaken(machine: PythonMachine, branch: Sequence[ast.stmt], scope: Scop
     try:
         for change in changes:
             with suppress(Thrown):
-                _note(machine, change, scope)
+                _note(machine, change, scope, depth)
     finally:
         machine.is_speculative = before
 
 
 def _changes(nodes: Sequence[ast.AST]) -> Iterator[_Change]:
-    """Yield the attributes and items that are set or deleted, and the methods that remove what is in a container."""
+    """Yield the attributes and items that are set or deleted, what removes items of a container, and what is called."""
     for node in nodes:
-        is_set = isinstance(node, (ast.Attribute, ast.Subscript)) and not isinstance(node.ctx, ast.Load)
-        if is_set or (isinstance(node, ast.Call) and getattr(node.func, "id", "") in _SETTING and len(node.args) > 1):
-            yield node  # type: ignore[misc]
+        if isinstance(node, (ast.Attribute, ast.Subscript)) and not isinstance(node.ctx, ast.Load):
+            yield node
         elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in REMOVING:
             yield node.func
+        elif isinstance(node, (ast.Call, ast.Global)):
+            yield node
         if not isinstance(node, _APART):
             yield from _changes(child_nodes(node))
 
 
-def _note(machine: PythonMachine, change: _Change, scope: Scope) -> None:
+def _note(machine: PythonMachine, change: _Change, scope: Scope, depth: int) -> None:
+    if isinstance(change, ast.Global):
+        scope.module.names.update(dict.fromkeys(change.names, _SOMETHING))
+        return
     if isinstance(change, ast.Call):
-        owner, name = (_held(argument, scope) for argument in change.args[:2])
-        if isinstance(owner, _HAVING_ATTRIBUTES) and isinstance(name, str):
-            set_plainly(machine, owner, name, _SOMETHING)
+        _note_call(machine, change, scope, depth)
         return
     owner = _held(change.value, scope)
     if isinstance(change, ast.Subscript):
@@ -74,6 +83,44 @@ def _note(machine: PythonMachine, change: _Change, scope: Scope) -> None:
             note_call(container, change.attr)
     elif isinstance(owner, _HAVING_ATTRIBUTES):
         set_plainly(machine, owner, change.attr, _SOMETHING)
+
+
+def _note_call(machine: PythonMachine, call: ast.Call, scope: Scope, depth: int) -> None:
+    """Note what a call may have changed: what ``setattr`` sets, and what is changed in the body of a function."""
+    called = call.func.id if isinstance(call.func, ast.Name) else None
+    given = [_held(argument, scope) for argument in call.args]
+    if called in _SETTING and len(given) > 1:
+        if isinstance(given[0], _HAVING_ATTRIBUTES) and isinstance(given[1], str):
+            set_plainly(machine, given[0], given[1], _SOMETHING)
+        return
+    if called == "exec":
+        scope.module.open_ = True
+        return
+    function, receivers = _called(call.func, scope)
+    if function is None or isinstance(function.node, ast.Lambda) or depth == _DEPTH:
+        return
+    node = function.node
+    names: dict[str, object] = dict.fromkeys(set[str]().union(*map(machine.library.bound_names, node.body)), _SOMETHING)
+    parameters = (*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs)
+    names |= {parameter.arg: _SOMETHING for parameter in parameters}
+    names |= {parameter.arg: value for parameter, value in zip(parameters, [*receivers, *given], strict=False)}
+    note_untaken(machine, node.body, Scope(names, function.scope.module, function.scope), depth + 1)
+
+
+def _called(node: ast.expr, scope: Scope) -> tuple[PythonFunction | None, list[object]]:
+    """Return the function that is called, if it is one of the package, and what it gets before the arguments."""
+    function, receivers = _held(node, scope), list[object]()
+    if isinstance(node, ast.Attribute):
+        owner = _held(node.value, scope)
+        if isinstance(owner, Instance) and node.attr not in owner.attributes:
+            function, receivers = owner.cls.find(node.attr), [owner]
+        elif isinstance(owner, Class):
+            receivers = [owner] if isinstance(function, Wrapped) and function.kind == "classmethod" else []
+    if isinstance(function, Bound):
+        function, receivers = function.function, [function.receiver]
+    elif isinstance(function, Wrapped):
+        function = function.function
+    return (function, receivers) if isinstance(function, PythonFunction) else (None, [])
 
 
 def _held(node: ast.expr, scope: Scope) -> object:

@@ -404,6 +404,7 @@ class Class(Opaque, Struct, eq=False):
     :ivar is_hashed: whether the objects of a dataclass may have a hash although they are not frozen
     :ivar subclasses: the classes that derive from it directly
     :ivar is_changed: whether attributes were set or deleted after it was made
+    :ivar has_more: whether an attribute was set by a name that is not known
     """
 
     name: str
@@ -421,6 +422,7 @@ class Class(Opaque, Struct, eq=False):
     is_hashed: bool = False
     subclasses: list[Class] = field(default_factory=list)
     is_changed: bool = False
+    has_more: bool = False
     enumeration: object = None
     """Its members, if it is an enumeration: see ``models/enum_``."""
     shape: tuple[list[str], list[str], list[str]] | None = None
@@ -471,8 +473,12 @@ class Class(Opaque, Struct, eq=False):
         return False
 
     def is_open(self) -> bool:
-        """Whether it derives from something whose attributes are not known."""
-        return any(not isinstance(ancestor, (Class, type)) for ancestor in self.ancestry())
+        """Whether its attributes, or those of something that it derives from, are not all known."""
+        ancestry = self.ancestry()
+        return any(
+            ancestor.has_more if isinstance(ancestor, Class) else not isinstance(ancestor, type)
+            for ancestor in ancestry
+        )
 
     def host(self) -> type | None:
         """Return the built-in type that it derives from, ``object`` apart."""

@@ -110,8 +110,8 @@ def _model_setattr(machine: PythonMachine, args: Args, _kwargs: Kwargs) -> objec
     args = [*args[:1], *map(as_scalar, args[1:2]), *args[2:]]
     if len(args) == 3 and isinstance(args[1], str):
         attributes.set_attribute(machine, args[0], args[1], args[2])
-    elif args and isinstance(args[0], PythonModule):
-        args[0].open_ = True
+    elif args:
+        attributes.set_any(args[0])
     return None
 
 

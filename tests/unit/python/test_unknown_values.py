@@ -428,6 +428,21 @@ assert isinstance(run, Kernel)
     assert outcome.raised is None
 
 
+@pytest.mark.parametrize(
+    ("code", "name"),
+    [
+        ("def setup():\n    global made\n    made = 1\n", "made"),
+        ("items = {}\ndef inner():\n    items['k'] = 1\ndef setup():\n    inner()\n", "items['k']"),
+        ("class C:\n    def run(self):\n        self.x = 1\nc = C()\nsetup = c.run\n", "c.x"),
+        ("class C:\n    @classmethod\n    def run(cls):\n        cls.x = 1\ndef setup():\n    C.run()\n", "C.x"),
+        ("class C:\n    pass\nc = C()\ndef set_on(o):\n    o.x = 1\ndef setup():\n    set_on(c)\n", "c.x"),
+        ("class C:\n    pass\ndef setup():\n    pass\nsetattr(C, platform.node(), 1)\n", "C.x"),
+    ],
+)
+def test_what_a_call_in_a_branch_sets_may_be_there(code: str, name: str) -> None:
+    assert outcome_of(f"{code}if platform.node() == 'mine':\n    setup()\n{name}\n").raised is None
+
+
 def test_what_a_followed_decorator_makes_may_have_any_name() -> None:
     code = """\
 import foreign
