@@ -66,6 +66,25 @@ class Lazy(Modelled):
         """End the iteration: nobody asks for further items."""
 
 
+class Enumerated(Lazy):
+    """``enumerate`` of a list.
+
+    :param source: the items of the list
+    """
+
+    __slots__ = ("items", "start")
+
+    def __init__(self, source: Iterator[object], items: list[object], start: int) -> None:
+        super().__init__("enumerate()", number_items(source, start))
+        self.items, self.start = items, start
+
+
+def number_items(source: Iterator[object], start: int) -> Iterator[object]:
+    """Yield items with their numbers, as ``enumerate`` does."""
+    for number, item in enumerate(source, start):
+        yield item if isinstance(item, MoreItems) else (number, item)
+
+
 _NOTHING_KEPT: Final[tuple[list[Any], ...]] = ([], [], [])
 
 

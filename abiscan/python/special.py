@@ -227,7 +227,7 @@ _CONTAINERS: Final = (list, dict, tuple, str, bytes, set, frozenset, range, *VIE
 def _of_container(machine: PythonMachine, value: object) -> Iterator[object] | NotKnown:
     """Return the items of a built-in container."""
     if isinstance(value, list):
-        return _as_it_grows(machine, value)
+        return items_left(machine, value, iter(value))
     if isinstance(value, (str, bytes)):
         return iter(value)
     if may_lack_items(value):
@@ -261,9 +261,9 @@ def _iterate_own(machine: PythonMachine, value: object) -> Iterator[object] | No
     return _by_index(machine, method)
 
 
-def _as_it_grows(machine: PythonMachine, values: list[object]) -> Iterator[object]:
-    # As list iterators do, a loop sees what its body appends.
-    for item in values:
+def items_left(machine: PythonMachine, values: list[object], items: Iterator[object]) -> Iterator[object]:
+    """Yield those of the items of a list that an iterator of it has left: a loop sees what its body appends."""
+    for item in items:
         kind = type(item)
         if kind is RemainingItems or type(values[0]) is RemainingItems:
             yield MoreItems(REMAINING.name)
@@ -704,7 +704,7 @@ def _find_among(machine: PythonMachine, container: Collection[object], key: obje
             candidates = ()
         else:
             candidates = [other for other in container if type(other) not in EVERYDAY and not _is_compared_here(other)]
-    answer: object = ABSENT
+    possible: object = ABSENT
     count_parts(len(container))
     for candidate in list(candidates):
         if candidate is REMAINING:
@@ -713,8 +713,10 @@ def _find_among(machine: PythonMachine, container: Collection[object], key: obje
         if same:
             return candidate
         if same is None:
-            answer = operations.unknown_result(f"whether {describe_value(key)} is in it", candidate, key)
-    return answer
+            possible = candidate
+    if possible is ABSENT:
+        return ABSENT
+    return operations.unknown_result(f"whether {describe_value(key)} is in it", possible, key)
 
 
 def _is_compared_here(key: object, depth: int = 0) -> bool:

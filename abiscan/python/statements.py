@@ -13,12 +13,14 @@ from contextlib import suppress
 from itertools import chain
 from typing import Any, Final, NamedTuple
 
+from msgspec import Struct
+
 from abiscan.python import attributes, special
 from abiscan.python.compiling import OTHERS, STATEMENTS, Code, Compiler, Target, body_of, statement_of
 from abiscan.python.expression_forms import compile_call, compile_defaults
 from abiscan.python.grammar import ANNOTATED_LAZILY
 from abiscan.python.handling import Flow, Handling, caught, ends_in_raise
-from abiscan.python.iteration import Body, GeneratorObject, Lazy
+from abiscan.python.iteration import Body, Enumerated, GeneratorObject, Lazy, number_items
 from abiscan.python.late_bodies import LateAsyncFunction, LateFunction, Unparsed, has_late_parameters
 from abiscan.python.library import acting_annotations, annotations_of
 from abiscan.python.machine import ProcessEnded, Unreadable
@@ -703,8 +705,30 @@ def _compile_if(compiler: Compiler, node: ast.If) -> Code:
     return run
 
 
-def _idle_for(node: ast.For | ast.AsyncFor) -> Callable[[object], bool] | None:
-    """Return what tells that the body does nothing for an item: it begins with an ``if`` about a text of the item.
+class _Idle(Struct, frozen=True):
+    """When the body of a loop does nothing for an item, which is a text or has one in a certain place.
+
+    :ivar test: a condition about the text
+    :ivar result: what it gives where nothing is done
+    :ivar place: that of the text among the targets, None if there is but one
+    :ivar count: how many targets there are
+    """
+
+    test: Callable[[str], bool]
+    result: bool
+    place: int | None
+    count: int
+
+    def holds_for(self, item: object) -> bool:
+        """Whether nothing is done for an item."""
+        text = item
+        if self.place is not None:
+            text = item[self.place] if type(item) is tuple and len(item) == self.count else None
+        return type(text) is str and self.test(text) is self.result
+
+
+def _idle_for(node: ast.For | ast.AsyncFor) -> _Idle | None:
+    """Return when the body does nothing for an item: it begins with an ``if`` about a text of the item.
 
     So do the loops that look for something in the lines of files, of which large packages have hundreds of thousands.
     """
@@ -723,12 +747,7 @@ def _idle_for(node: ast.For | ast.AsyncFor) -> Callable[[object], bool] | None:
     test = None if name is None or None in names or names.count(name) != 1 else _test_of_text(condition, name)
     if test is None:
         return None
-    if isinstance(node.target, ast.Name):
-        return lambda item: type(item) is str and test(item) is idle
-    place, count = names.index(name), len(names)
-    return lambda item: (
-        type(item) is tuple and len(item) == count and type(text := item[place]) is str and test(text) is idle
-    )
+    return _Idle(test, idle, None if isinstance(node.target, ast.Name) else names.index(name), len(names))
 
 
 def _test_of_text(node: ast.expr, name: str) -> Callable[[str], bool] | None:
@@ -760,15 +779,15 @@ _IDLE_ROUNDS: Final = 4
 
 
 def _without_idle_rounds(
-    machine: Statements, scope: Scope, values: Iterator[object], is_idle: Callable[[object], bool], target: Target
+    machine: Statements, scope: Scope, values: Iterator[object], idle: _Idle, target: Target
 ) -> Iterator[object]:
     """Yield the items that the body of a loop does something for; at the end, the target has the last of all."""
-    idle = 0
+    rounds = 0
     last: object = ABSENT
     for item in values:
-        if is_idle(item):
-            last, idle = item, idle + 1
-            if idle % _IDLE_ROUNDS == 0:
+        if idle.holds_for(item):
+            last, rounds = item, rounds + 1
+            if rounds % _IDLE_ROUNDS == 0:
                 machine.count_steps()
         else:
             last = ABSENT
@@ -777,8 +796,55 @@ def _without_idle_rounds(
         target(machine, scope, last)
 
 
+def _lines_of(node: ast.For | ast.AsyncFor, source: object, idle: _Idle) -> tuple[list[object], int] | None:
+    """Return the list of texts that a loop goes through, and the number of the first; None if it is anything else."""
+    lines: object = source if idle.place is None and isinstance(node, ast.For) else None
+    start = 0
+    # One that has a name may have been asked for items, or be asked for those that are left.
+    is_made_here = isinstance(node.iter, ast.Call) and getattr(node.iter.func, "id", "") == "enumerate"
+    if type(source) is Enumerated and is_made_here and (idle.place, idle.count) == (1, 2):
+        lines, start = source.items, source.start
+    return (lines, start) if type(lines) is list and set(map(type, lines)) == {str} else None
+
+
+def _without_idle_lines(
+    machine: Statements, scope: Scope, lines: list[object], start: int, idle: _Idle, target: Target
+) -> Iterator[object]:
+    """Yield the same of a list of texts, such as the lines of a file, in a fifth of the time."""
+    test, result, place = idle.test, idle.result, idle.place
+    items = iter(lines)
+    rounds = paid = 0
+    last: object = ABSENT
+    for number, item in enumerate(items, start):
+        if type(item) is str and test(item) is result:
+            last, rounds = item if place is None else (number, item), rounds + 1
+            continue
+        machine.count_steps(rounds // _IDLE_ROUNDS - paid)
+        paid, last = rounds // _IDLE_ROUNDS, ABSENT
+        if type(item) is str:
+            yield item if place is None else (number, item)
+        # The body may have changed the list.
+        if type(item) is not str or (lines and type(lines[0]) is not str):
+            left = special.items_left(machine, lines, items if type(item) is str else chain((item,), items))
+            yield from left if place is None else number_items(left, number + (type(item) is str))
+            return
+    machine.count_steps(rounds // _IDLE_ROUNDS - paid)
+    if last is not ABSENT:
+        target(machine, scope, last)
+
+
+def _acting(
+    machine: Statements, scope: Scope, node: ast.For | ast.AsyncFor, source: object, idle: _Idle, target: Target
+) -> Iterator[object]:
+    """Return what a loop goes through, without the rounds that do nothing."""
+    lines = _lines_of(node, source, idle)
+    if lines is not None:
+        return _without_idle_lines(machine, scope, *lines, idle, target)
+    return _without_idle_rounds(machine, scope, machine.looped(node, source), idle, target)
+
+
 def _compile_for(compiler: Compiler, node: ast.For | ast.AsyncFor) -> Code:
-    is_idle = _idle_for(node)
+    idle = _idle_for(node)
     iterated, line = compiler.value(node.iter), node.lineno
     before = compiler.steps
     target, body, orelse = compiler.target(node.target), body_of(node.body), body_of(node.orelse)
@@ -813,9 +879,7 @@ def _compile_for(compiler: Compiler, node: ast.For | ast.AsyncFor) -> Code:
 
     def run(machine: Statements, scope: Scope) -> Signal | None:
         source = iterated(machine, scope)
-        values = machine.looped(node, source)
-        if is_idle is not None:
-            values = _without_idle_rounds(machine, scope, values, is_idle, target)
+        values = machine.looped(node, source) if idle is None else _acting(machine, scope, node, source, idle, target)
         return loop(machine, scope, source, values)
 
     return run

@@ -23,7 +23,7 @@ from abiscan.python.filesystem import (
     reading_as,
     text_of_processor,
 )
-from abiscan.python.iteration import GeneratorObject, Lazy
+from abiscan.python.iteration import Enumerated, GeneratorObject, Lazy, number_items
 from abiscan.python.later_builtins import CLASSES, NAMES
 from abiscan.python.machine import PythonMachine
 from abiscan.python.model import Channel
@@ -450,12 +450,9 @@ def _model_enumerate(machine: PythonMachine, args: Args, kwargs: Kwargs) -> obje
     start = take_argument(args, kwargs, 1, "start", 0)
     if isinstance(source, NotKnown) or not isinstance(start, int):
         return NotKnown("enumerate()")
-    return Lazy("enumerate()", _enumerate_items(source, start))
-
-
-def _enumerate_items(source: Iterator[object], start: int) -> Iterator[object]:
-    for number, item in enumerate(source, start):
-        yield item if isinstance(item, MoreItems) else (number, item)
+    if type(args[0]) is list:
+        return Enumerated(source, args[0], start)
+    return Lazy("enumerate()", number_items(source, start))
 
 
 def _model_map(machine: PythonMachine, args: Args, _kwargs: Kwargs) -> object:

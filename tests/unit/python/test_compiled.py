@@ -21,6 +21,15 @@ PROGRAMS = {
     "    if not line.startswith('#'):\n        hits.append(line)\nelse:\n    hits.append('end')\nresult = hits, line\n",
     "one that ends at it": "for line in ['a', 'b.py', 'c']:\n    if line.endswith('.py'):\n        break\n"
     "else:\n    line = None\nresult = line\n",
+    "one whose list grows": "hits = []\nlines = ['a', '#b', 'c', '#d', 'e']\nfor n, line in enumerate(lines, 3):\n"
+    "    if line.startswith('#'):\n        hits.append((n, line))\n        lines += ['f', '#g'][: 9 - len(lines)]\n"
+    "result = hits, n, line, lines\n",
+    "one that goes on with what is left": "hits = []\nleft = enumerate(['a', '#b', 'c', '#d'])\n"
+    "for n, line in left:\n    if line.startswith('#'):\n        hits.append(next(left))\n        break\n"
+    "result = hits, n, line, list(left)\n",
+    "one whose list gets another item": "hits = []\nlines = ['a', '#b', 'c', '#d']\ntry:\n    for line in lines:\n"
+    "        if line.startswith('#'):\n            hits.append(line)\n            lines[2] = 1\n"
+    "except AttributeError as error:\n    hits.append(str(error))\nresult = hits, line\n",
     "one over what is no text": "class A:\n    def startswith(self, text):\n        return text == 'a'\nhits = []\n"
     "for item in ['b', A(), 'ab']:\n    if item.startswith('a'):\n        hits.append(type(item).__name__)\n"
     "result = hits\n",
