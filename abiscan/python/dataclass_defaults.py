@@ -18,9 +18,10 @@ from abiscan.python.sources import is_for_users
 from abiscan.regex import regex
 
 _REJECTING: Final[MinorVersion] = (3, 11)
-_DECORATED: Final = regex(rb"(?m)^@(?:dataclasses\.)?dataclass\b")
-_DEFINED: Final = regex(rb"(?m)^class\s+(\w+)")
-_BOUND: Final = regex(rb"(?m)^(?: {1,4}|\t)?\w[^\n#=]*=\s*(\w+)\(")
+# Patterns that begin with a line break are searched for several times faster than those with ^ in them.
+_DECORATED: Final = regex(rb"\n@(?:dataclasses\.)?dataclass\b")
+_DEFINED: Final = regex(rb"\nclass\s+(\w+)")
+_BOUND: Final = regex(rb"\n(?: {1,4}|\t)?\w[^\n#=]*=\s*(\w+)\(")
 _HASHED_BY: Final = frozenset({"eq", "frozen", "unsafe_hash"})
 """The options that may give objects a hash."""
 
@@ -44,9 +45,12 @@ def default_needs(code: PythonCode, world: World) -> Iterator[PythonNeed]:
 
 def _may_have_such(source: bytes) -> bool:
     """Whether a source has two dataclasses or more, and binds an object of a class of its own outside of functions."""
-    if len(_DECORATED.findall(source)) < 2:
+    if source.count(b"dataclass") < 2:
         return False
-    return not set(_DEFINED.findall(source)).isdisjoint(_BOUND.findall(source))
+    lines = b"\n" + source
+    if len(_DECORATED.findall(lines)) < 2:
+        return False
+    return not set(_DEFINED.findall(lines)).isdisjoint(_BOUND.findall(lines))
 
 
 def _rejected(tree: ast.Module) -> Iterator[tuple[int, str, str]]:

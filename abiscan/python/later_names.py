@@ -367,11 +367,9 @@ def _looks_at_parameters(source: bytes, name: bytes) -> bool:
 def _is_known(code: PythonCode, name: str) -> bool:
     """Whether a package sets a name on something, or has it as a text, which ``hasattr`` takes."""
     quoted = (f'"{name}"'.encode(), f"'{name}'".encode())
-    sources = [code.source(file) for file in code.sources]
+    sources = (source for source in map(code.source, code.sources) if any(text in source for text in quoted))
     # A plain word may be a text for any reason: it counts where something of torch is looked up by a text.
-    if _is_plain(name):
-        sources = [source for source in sources if _LOOKS_UP.search(source)]
-    return code.may_set(name) or any(text in source for source in sources for text in quoted)
+    return code.may_set(name) or any(not _is_plain(name) or _LOOKS_UP.search(source) for source in sources)
 
 
 def _is_defined(code: PythonCode, operator: str) -> bool:

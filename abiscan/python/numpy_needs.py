@@ -126,8 +126,9 @@ def _functions_by_line(tree: ast.Module) -> dict[int, str]:
 def _is_asked_for(code: PythonCode, name: str) -> bool:
     """Whether a package sets a name, or asks numpy for it by a text."""
     texts = [f'"{name}"'.encode(), f"'{name}'".encode()]
-    asking = (source for source in map(code.source, code.sources) if _LOOKS_UP.search(source))
-    return code.may_set(name) or any(text in source for source in asking for text in texts)
+    return code.may_set(name) or any(
+        any(text in source for text in texts) and _LOOKS_UP.search(source) for source in map(code.source, code.sources)
+    )
 
 
 class _Uses:
