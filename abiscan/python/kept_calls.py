@@ -14,10 +14,10 @@ from __future__ import annotations
 import ast
 from collections.abc import Callable, Hashable, Iterable, Sequence, Sized
 from contextlib import suppress
-from pathlib import PurePath, PurePosixPath, PureWindowsPath
+from pathlib import PurePath
 from typing import TYPE_CHECKING, Final
 
-from abiscan.python.call_records import MOST_PARTS, Cache, KeptCall
+from abiscan.python.call_records import Cache, KeptCall
 from abiscan.python.late_bodies import Unparsed
 from abiscan.python.modelled import Native
 from abiscan.python.models.builtin import BUILTINS
@@ -25,6 +25,7 @@ from abiscan.python.models.namespace import Namespace
 from abiscan.python.models.plain import Cached
 from abiscan.python.models.texts import Pattern
 from abiscan.python.nodes import TemplateStr, child_nodes
+from abiscan.python.plain_values import CHARACTERS_PER_PART, CONTAINERS, SCALARS, NotPlainError, copied, parts_of
 from abiscan.python.targets import bound_in_body
 from abiscan.python.values import ABSENT, FunctionNode, PythonFunction, Scope
 
@@ -45,9 +46,6 @@ _LOOKED_AT_FREELY: Final = 100_000
 _MOST_SEEN: Final = 1_000
 """How many values a call may see that is watched."""
 _DEEPEST: Final = 20
-_CHARACTERS_PER_PART: Final = 64
-_SCALARS: Final = frozenset({str, bytes, int, float, bool, type(None), PurePosixPath, PureWindowsPath})
-_CONTAINERS: Final = frozenset({list, tuple, dict, set, frozenset})
 _CHANGING: Final = frozenset({list, dict, set})
 _LOOPS: Final = (ast.For, ast.While, ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
 _UNSEEN: Final = (
@@ -68,10 +66,6 @@ _BUILTINS: Final = frozenset({
     "range", "repr", "reversed", "round", "set", "sorted", "str", "sum", "tuple", "zip",
 })  # fmt: skip
 """The built-in functions and types that compute from their arguments, or read files."""
-
-
-class _UnkeptError(Exception):
-    """A value is of a kind that may change, or that is not known."""
 
 
 def may_be_long(node: FunctionNode) -> bool:
@@ -98,7 +92,7 @@ def call_once(machine: PythonMachine, function: PythonFunction, scope: Scope, ca
     sight = _Sight(machine)
     try:
         key = sight.of_call(function, scope)
-    except _UnkeptError:
+    except NotPlainError:
         machine.calls.looked_at += sight.size
         machine.calls.tries[function.node] = machine.calls.tries.get(function.node, 0) + 1
         return call()
@@ -126,8 +120,8 @@ def call_once(machine: PythonMachine, function: PythonFunction, scope: Scope, ca
     # What is made now is copied, too: nothing tells it from what is taken.
     copies: dict[int, object] = {}
     for number, name, value in kept.cached:
-        machine.note_cached(sight.caches[number], name, _copied(value, copies))
-    return _copied(kept.value, copies)
+        machine.note_cached(sight.caches[number], name, copied(value, copies))
+    return copied(kept.value, copies)
 
 
 def _watch(
@@ -153,7 +147,7 @@ def _watch(
     kept = None
     if taken >= _LEAST_STEPS and _state(machine) == before:
         arguments_after = Scope(arguments, scope.module)
-        with suppress(_UnkeptError):
+        with suppress(NotPlainError):
             kept = _as_kept(machine, function, arguments_after, key, result, added, taken, frozenset(new), looked_at)
     if kept is None:
         record.tries[function.node] = record.tries.get(function.node, 0) + 1
@@ -181,7 +175,7 @@ def _as_kept(
     :param scope: has its arguments
     :param added: what functions have put into their caches
     :param looked_at: how many values had been looked at before it
-    :raises _UnkeptError: something is of a kind that is not kept
+    :raises NotPlainError: something is of a kind that is not kept
     """
     sight = _Sight(machine)
     try:
@@ -193,7 +187,7 @@ def _as_kept(
     numbers = {id(cache): number for number, cache in enumerate(sight.caches)}
     if any(id(cache) not in numbers for cache, _name, _value in added):
         return None
-    parts = _count_parts([result, *(value for _cache, _name, value in added)], sight.changing)
+    parts = parts_of([result, *(value for _cache, _name, value in added)], sight.changing)
     if parts * _STEPS_PER_PART > taken:
         return None
     return KeptCall(
@@ -236,19 +230,19 @@ class _Sight:
     def of_call(self, function: PythonFunction, scope: Scope) -> Hashable:
         """Return what a call sees, for a comparison.
 
-        :raises _UnkeptError: it is not known, or of a kind that may change, or large
+        :raises NotPlainError: it is not known, or of a kind that may change, or large
         """
         arguments = tuple((name, self._value(value, 0)) for name, value in scope.names.items())
         # What can change is the caller's; a function among them may be one of another function.
         if self._numbers:
-            raise _UnkeptError
+            raise NotPlainError
         return arguments, self._value(function, 0)
 
     def _function(self, function: PythonFunction) -> Hashable:
         names = _names_used(self._machine, function.node)
         module = function.scope
         if names is None or module.around is not None or module.is_class or function.attributes or module.module.open_:
-            raise _UnkeptError
+            raise NotPlainError
         defaults = tuple((name, self._value(value, 0)) for name, value in function.defaults.items())
         seen = tuple((name, self._name(name, module)) for name in names)
         return function.node, module.module.name, module.module.file, defaults, seen
@@ -260,25 +254,25 @@ class _Sight:
         value = self._machine.builtins.get(name, ABSENT)
         if value is ABSENT:
             if name.startswith("__") and name not in {"__file__", "__name__"}:
-                raise _UnkeptError
+                raise NotPlainError
             return None
-        if not (_is_computing(name, value) or type(value) in _SCALARS):
-            raise _UnkeptError
-        return name, value if type(value) in _SCALARS else None
+        if not (_is_computing(name, value) or type(value) in SCALARS):
+            raise NotPlainError
+        return name, value if type(value) in SCALARS else None
 
     def _value(self, value: object, depth: int) -> Hashable:
         kind = type(value)
-        self.size += 1 + (len(value) // _CHARACTERS_PER_PART if isinstance(value, (str, bytes)) else 0)
+        self.size += 1 + (len(value) // CHARACTERS_PER_PART if isinstance(value, (str, bytes)) else 0)
         if self.size > _MOST_SEEN or depth > _DEEPEST:
-            raise _UnkeptError
-        if kind in _SCALARS:
+            raise NotPlainError
+        if kind in SCALARS:
             # By the text, which tells 0.0 from -0.0.
             return kind, repr(value) if kind is float else value
         if id(value) in self._numbers:
             return self._numbers[id(value)]
         if kind in _CHANGING or kind in (PythonFunction, Cached):
             self._numbers[id(value)] = len(self._numbers)
-        if kind in _CONTAINERS:
+        if kind in CONTAINERS:
             if kind in _CHANGING:
                 self.changing.add(id(value))
             parts: Iterable[object] = value.items() if isinstance(value, dict) else value  # type: ignore[assignment]
@@ -297,7 +291,7 @@ class _Sight:
         is_function = isinstance(value, Native) and (value.name in _FUNCTIONS or value.name.startswith(_PATH_FUNCTIONS))
         if is_module or is_function:
             return kind, value.name  # type: ignore[attr-defined]
-        raise _UnkeptError
+        raise NotPlainError
 
 
 def _is_long(node: ast.AST) -> bool:
@@ -344,53 +338,3 @@ def _look_for_names(node: FunctionNode) -> tuple[str, ...] | None:
     own |= {parameter.arg for parameter in (args.vararg, args.kwarg) if parameter is not None}
     own |= set() if isinstance(node, ast.Lambda) else bound_in_body(node)
     return tuple(sorted({inner.id for inner in nodes if isinstance(inner, ast.Name)} - own))
-
-
-def _count_parts(values: list[object], changing: set[int]) -> int:
-    """Return how many parts values have together.
-
-    :param changing: the containers that must not be among them
-    :raises _UnkeptError: one is not known, or of a kind that cannot be copied
-    """
-    level, count = values, 0
-    for _ in range(_DEEPEST):
-        below: list[object] = []
-        for value in level:
-            count += 1
-            kind = type(value)
-            if kind in _CONTAINERS:
-                if id(value) in changing or count + len(value) > MOST_PARTS:  # type: ignore[arg-type]
-                    raise _UnkeptError
-                below.extend(value)  # type: ignore[arg-type]
-                if isinstance(value, dict):
-                    below.extend(value.values())
-            elif kind not in _SCALARS:
-                raise _UnkeptError
-            elif isinstance(value, (str, bytes)):
-                count += len(value) // _CHARACTERS_PER_PART
-        level = below
-        if count + len(level) > MOST_PARTS:
-            raise _UnkeptError
-    if level:
-        raise _UnkeptError
-    return count
-
-
-def _copied(value: object, copies: dict[int, object]) -> object:
-    """Return a value in which nothing is shared that can change; what is one object stays one.
-
-    :param copies: the copies so far, by the numbers (``id``) of what was copied
-    """
-    kind = type(value)
-    if kind not in _CONTAINERS:
-        return value
-    if id(value) not in copies:
-        made: object
-        if kind is dict:
-            made = {_copied(key, copies): _copied(item, copies) for key, item in value.items()}  # type: ignore[attr-defined]
-        elif kind in (set, frozenset):
-            made = set(value) if kind is set else value  # type: ignore[call-overload]
-        else:
-            made = kind([_copied(part, copies) for part in value])  # type: ignore[call-arg, attr-defined]
-        copies[id(value)] = made
-    return copies[id(value)]

@@ -26,6 +26,7 @@ from abiscan.python.models.namespace import (
     take_argument,
 )
 from abiscan.python.operations import apply_binary, attempt_operation, describe_value
+from abiscan.python.plain_values import NotPlainError, copied, parts_of
 from abiscan.python.special import text
 from abiscan.python.unknown_python import as_number, of_python
 from abiscan.python.values import (
@@ -471,6 +472,15 @@ def _model_unpack(_machine: PythonMachine, args: Args, _kwargs: Kwargs) -> objec
         raise thrown(struct.error, *error.args) from None
 
 
+def _copied_plain(machine: PythonMachine, args: Args, _kwargs: Kwargs) -> object:
+    """Return what ``copy.deepcopy`` makes of a value; None if anything in it is more than plain."""
+    try:
+        machine.count_steps(parts_of(args, set()))
+    except NotPlainError:
+        return None
+    return copied(args[0], {})
+
+
 def _model_namedtuple(machine: PythonMachine, args: Args, kwargs: Kwargs) -> object:
     typename, fields = take_argument(args, kwargs, 0, "typename"), take_argument(args, kwargs, 1, "field_names")
     names = fields if isinstance(fields, str) else machine.items(fields)
@@ -521,6 +531,11 @@ MODELS: dict[str, Callable[[PythonMachine], object]] = {
         ),
     ),
     "concurrent": make_namespace("concurrent"),
+    "copy": make_namespace(
+        "copy",
+        # Asked for by the recipe alone, which copies anything else part by part.
+        **native_functions("copy", _copied_plain=_copied_plain),
+    ),
     "struct": make_namespace("struct", error=struct.error, **native_functions("struct", unpack=_model_unpack)),
     "collections": make_namespace("collections", **native_functions("collections", namedtuple=_model_namedtuple)),
     "ctypes": _make_ctypes,

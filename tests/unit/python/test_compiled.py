@@ -30,6 +30,8 @@ PROGRAMS = {
     "one whose list gets another item": "hits = []\nlines = ['a', '#b', 'c', '#d']\ntry:\n    for line in lines:\n"
     "        if line.startswith('#'):\n            hits.append(line)\n            lines[2] = 1\n"
     "except AttributeError as error:\n    hits.append(str(error))\nresult = hits, line\n",
+    "a deep copy": "import copy\na = []\nd = {'x': a, 'y': a, 'z': ('q', [1, {2: {3}}]), 's': 't'}\n"
+    "e = copy.deepcopy(d)\ne['x'].append(1)\ne['z'][1].append(5)\nresult = d, e\n",
     "one over what is no text": "class A:\n    def startswith(self, text):\n        return text == 'a'\nhits = []\n"
     "for item in ['b', A(), 'ab']:\n    if item.startswith('a'):\n        hits.append(type(item).__name__)\n"
     "result = hits\n",
