@@ -19,6 +19,7 @@ MOST_TURN_RUNS = 10
 """How many runs tell the turns of loops apart, where all ways end in an exception."""
 _CERTAIN = frozenset({"NameError", "SystemExit", PROCESS_ENDS})
 """What the body of a module raises, or does, that is certain whatever is installed."""
+_LEAST_TOGETHER = 2
 _MOST_MISTAKES = 4
 """How often an import that ends by mistake is run again."""
 
@@ -157,6 +158,13 @@ def _explore(
     decisions.sort(key=lambda decision: decision.why is not Why.TARGET)
     waiting: list[Choices] = [{**first.choices, decision.spot: not decision.condition.taken} for decision in decisions]
     runs_made, seen = [first], list[Choices]([{}])
+    together = None if until_loaded else _followed_together(runs, module, first, decisions)
+    if together is not None:
+        runs_made.append(together)
+        waiting = [choices for choices in waiting if not choices.items() <= together.choices.items()]
+        inner = (made for made in together.trace.decisions.values() if made.spot not in first.trace.decisions)
+        ways = ((made.spot, not made.condition.taken) for made in inner if made.spot not in together.choices)
+        waiting += [{**together.choices, spot: taken} for spot, taken in ways if (spot, taken) not in runs.idle]
     while waiting and len(runs_made) < MOST_RUNS and not until(runs_made):
         choices = waiting.pop(0)
         if choices in seen:
@@ -167,9 +175,36 @@ def _explore(
         met = _until_loaded(runs, run) if until_loaded else run.trace.decisions.values()
         new = (made for made in met if made.spot not in choices and made.spot not in first.trace.decisions)
         waiting.extend({**choices, made.spot: not made.condition.taken} for made in new)
+    _note_idle(runs, first, runs_made)
     if more and first.trace.optional:
         runs_made.append(runs.run(module, first.choices, with_optional=True, until_loaded=until_loaded))
     return runs_made, not waiting
+
+
+def _followed_together(runs: Runs, module: str, first: Run, decisions: list[Decision]) -> Run | None:
+    """Return a run that takes all those ways at once that made no difference to other imports; None if it ends
+    otherwise, or if there are few: then each of them is followed alone.
+
+    What is imported together with one module is mostly imported together with the next.
+    """
+    ways = {decision.spot: not decision.condition.taken for decision in decisions}
+    idle: Choices = {spot: taken for spot, taken in ways.items() if (spot, taken) in runs.idle}
+    # An import that fails does so for certain only if it fails on each of its ways.
+    if len(idle) < _LEAST_TOGETHER or first.raised is not None:
+        return None
+    run = runs.run(module, {**first.choices, **idle})
+    return run if run.outcome() == first.outcome() else None
+
+
+def _note_idle(runs: Runs, first: Run, runs_made: list[Run]) -> None:
+    """Note the ways that made no difference to an import that succeeds, alone or after another one."""
+    deciding = set[tuple[Spot | Turn, bool]]()
+    for run in runs_made[1:] if first.raised is None else ():
+        new = {(spot, taken) for spot, taken in run.choices.items() if spot not in first.choices}
+        if run.outcome() == first.outcome():
+            runs.idle |= new - deciding
+        elif len(new) == 1:
+            deciding |= new
 
 
 def _confirm(runs: Runs, module: str, explored: tuple[list[Run], bool]) -> tuple[list[Run], bool]:

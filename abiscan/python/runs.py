@@ -23,7 +23,9 @@ from abiscan.python.machine import (
     Limits,
     ProcessEnded,
     PythonMachine,
+    Spot,
     Trace,
+    Turn,
     Unreadable,
 )
 from abiscan.python.model import Answer, Raised, World, in_words
@@ -111,6 +113,8 @@ class Runs:
         """The calls whose steps are among these."""
         self._told: KeptAnswers = {}
         """What the target has told."""
+        self.idle: set[tuple[Spot | Turn, bool]] = set()
+        """The ways past conditions that made no difference to some import: see ``explore``."""
         self._ended: dict[str, PythonInterpreter] = {}
         """Where the last import has ended that something may go on from, by the module."""
 
@@ -118,7 +122,7 @@ class Runs:
         """Return the runs in another kind of world, as part of the same reading."""
         related = Runs(self.library, self._fresh, self._limits, self._cache, kind)
         related._steps, related._counted, related._told = self._steps, self._counted, self._told
-        related._ended = self._ended
+        related._ended, related.idle = self._ended, self.idle
         return related
 
     def begin_after(self, modules: Iterable[str]) -> None:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from abiscan.python.machine import Choices
 from abiscan.python.model import PROCESS_ENDS, Answer, Channel, HowLoaded, LoadedBy, OtherTorch, Raised, Skipped
 from abiscan.python.reading import read_package
+from abiscan.python.runs import Run, Runs
 from tests.unit.python.packages import FakeWorld, TextSources, reading_of
 
 LOAD = """\
@@ -123,6 +125,30 @@ def test_a_submodule_that_fails_is_told_apart() -> None:
     assert main.raised is None
     assert isinstance(apart.raised, Raised)
     assert (apart.module, apart.raised.message) == ("p.ops", "Could not load this library: p/a.so")
+
+
+_THREE_WAYS = "import other\n" + "".join(
+    f"if other.{name}:\n    from .{name} import FLAG as {name}\nelse:\n    {name} = False\n" for name in "xyz"
+)
+
+
+@pytest.mark.parametrize("acting", ["", "x", "y"])
+def test_ways_that_the_package_followed_are_followed_together(acting: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    modules: list[str] = []
+    make = Runs.run
+
+    def run(runs: Runs, module: str, *choices: Choices, **how: bool) -> Run:
+        modules.append(module)
+        return make(runs, module, *choices, **how)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(Runs, "run", run)
+    flags = {f"p/{name}.py": "FLAG = True\n" for name in "xyz"}
+    raising = f"import p\nif p.{acting}:\n    raise RuntimeError\n" if acting else ""
+    ops = {"p/ops.py": LOAD + "load('a.so')\n" + raising, "p/a.so": ""}
+    main, apart = reading_of({"p/__init__.py": _THREE_WAYS, **flags, **ops}).imports
+    assert (main.module, apart.module, main.conditions) == ("p", "p.ops", ())
+    assert [condition.text for condition in apart.conditions] == ([f"other.{acting}"] if acting else [])
+    assert (modules.count("p.ops") < 4) is not bool(acting)  # one for each way, without any
 
 
 def test_builds_for_other_versions() -> None:
