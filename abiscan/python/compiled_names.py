@@ -28,6 +28,13 @@ DTYPES_SINCE: Final = {
 """The element types that came with a later release, which makes them attributes of ``torch``, by the list in
 ``c10/core/ScalarType.h``: every wheel has it."""
 
+ADDED_SINCE: Final = {**DTYPES_SINCE, "OutOfMemoryError": "2.4.0", "AcceleratorError": "2.8.0"}
+"""What compiled code makes attributes of ``torch``, each with its first release: element types and exceptions.
+
+Before, an exception may be a text in the library as the end of another name: of ``_OutOfMemoryError``. The stub of
+``torch._C`` in the wheels tells which it is.
+"""
+
 WRITTEN: Final = frozenset(
     {"compile", "cond", "e", "from_dlpack", "get_default_device", "inf", "nan", "pi", "to_dlpack", "vmap"}
 )

@@ -8,7 +8,7 @@ from typing import Final, Protocol
 
 from msgspec import Struct, field
 
-from abiscan.python.compiled_names import COMPUTED, DTYPES_SINCE
+from abiscan.python.compiled_names import ADDED_SINCE, COMPUTED
 from abiscan.python.module_names import ModuleNames
 from abiscan.python.operator_calls import OperatorsOfTorch
 from abiscan.python.refusals import ParameterList, parse_parameters
@@ -238,10 +238,10 @@ class TorchNames(Struct):
         return None
 
     def removed_from(self, cls: str) -> tuple[str, ...]:
-        """Return the public attributes that a class certainly lacks, and has in another release."""
+        """Return the attributes that a class certainly lacks, and has in another release."""
         if cls not in self._removed:
             names = self.attributes_elsewhere(cls) if self.attributes_elsewhere is not None else ()
-            self._removed[cls] = tuple(name for name in names if name[0] != "_" and self.lacks(cls, name))
+            self._removed[cls] = tuple(name for name in names if self.lacks(cls, name))
         return self._removed[cls]
 
     def refuses(self, function: str, keywords: frozenset[str]) -> bool:
@@ -363,7 +363,7 @@ def is_core(module: str) -> bool:
 
 def may_bring(star: str, name: str) -> bool:
     """Whether a star may bring a name of a module: one with an underscore only if ``__all__`` lists it."""
-    if star == _FUNCTIONAL and (name in TYPING_NAMES or name in DTYPES_SINCE):  # its __all__ lists functions
+    if star == _FUNCTIONAL and (name in TYPING_NAMES or name in ADDED_SINCE):  # its __all__ lists functions
         return False
     return not name.startswith("_") or is_core(star) or _LISTING_PRIVATE.fullmatch(star) is not None
 

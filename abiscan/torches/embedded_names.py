@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from typing import Final
 
 from abiscan.inputs.version import TorchVersion
-from abiscan.python.compiled_names import DTYPES_SINCE
+from abiscan.python.compiled_names import ADDED_SINCE
 from abiscan.python.operator_calls import OperatorsOfTorch
 from abiscan.python.torch_classes import CLASSES
 from abiscan.python.torch_names import CLASS, Companions, NameSource, TorchNames, is_core
@@ -78,7 +78,7 @@ def was_there(name: str) -> bool:
     if owner in CLASSES:
         return bool(table().marks_of(f"{CLASS}{owner}").keys() & {last, f"{last}?"})
     marks = table().marks_of(owner)
-    if last in marks or table().marks_of(name) or (owner == "torch" and last in DTYPES_SINCE):
+    if last in marks or table().marks_of(name) or (owner == "torch" and last in ADDED_SINCE):
         return True
     # Of the stars, only those of what is compiled bring names for certain.
     stars = (mark[1:] for mark in marks if mark[0] == "*" and is_core(mark[1:]))

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 
 from msgspec.structs import replace
 
-from abiscan.python.compiled_names import DTYPES_SINCE
+from abiscan.python.compiled_names import ADDED_SINCE
 from abiscan.python.module_names import ModuleNames
 from abiscan.python.torch_names import of_marks
 from abiscan.torches.marks import SEPARATOR, MarkTable
@@ -27,8 +27,8 @@ class ReleaseNames:
         if name not in self._modules:
             names = _find_module(self._table.lines_in(name, self._column))
             if name == "torch" and names is not None:
-                dtypes = {dtype for dtype in DTYPES_SINCE if self._sets.with_dtype(dtype) & self._bit}
-                names = replace(names, there=names.there | dtypes)
+                added = {name for name in ADDED_SINCE if self._sets.with_added(name) & self._bit}
+                names = replace(names, there=names.there | added)
             self._modules[name] = names
         return self._modules[name]
 

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from abiscan.inputs.version import TorchVersion
-from abiscan.python.compiled_names import DTYPES_SINCE, WRITTEN
+from abiscan.python.compiled_names import ADDED_SINCE, WRITTEN
 from abiscan.python.torch_classes import CLASSES
 from abiscan.python.torch_names import CLASS, CORE, FUNCTIONS, OPEN, TYPING_NAMES, is_core, list_prefixes, may_bring
 from abiscan.torches.marks import MarkTable
@@ -81,8 +81,8 @@ class ReleaseSets:
             return (self.with_compiled(name) & ~removed) | self.patching(name)
         entry = f"{CLASS}{owner}" if owner in CLASSES else owner
         bits = self.with_module(f"{owner}.{name}")
-        if owner == "torch" and name in DTYPES_SINCE:
-            return bits | self.with_dtype(name)
+        if owner == "torch" and name in ADDED_SINCE:
+            return bits | self.with_added(name)
         for mark in (name, f"{name}?", OPEN):
             bits |= self._table.columns_with(entry, mark)
         is_written = self.is_written(f"{owner}.{name}")
@@ -94,9 +94,9 @@ class ReleaseSets:
                 bits |= with_star & named
         return bits
 
-    def with_dtype(self, name: str) -> int:
-        """Return the releases that have an element type which came later."""
-        return self._since(TorchVersion(DTYPES_SINCE[name]))
+    def with_added(self, name: str) -> int:
+        """Return the releases that have an element type, or an exception, which came later."""
+        return self._since(TorchVersion(ADDED_SINCE[name]))
 
     @functools.cached_property
     def _versions(self) -> Sequence[TorchVersion]:
@@ -110,11 +110,11 @@ class ReleaseSets:
         """Whether a name is that of a module in Python of some release, and of no function that is compiled.
 
         A release without that module has nothing else of the name. Nor is anything compiled called like those of
-        ``typing``, which modules of torch import, although TorchScript has them as texts; nor like an element type, or
-        a function in Python, before there is that.
+        ``typing``, which modules of torch import, although TorchScript has them as texts; nor like an element type,
+        an exception, or a function in Python, before there is that.
         """
         owner, _, last = name.rpartition(".")
-        if owner == "torch" and (last in DTYPES_SINCE or last in WRITTEN):
+        if owner == "torch" and (last in ADDED_SINCE or last in WRITTEN):
             return True
         return last in TYPING_NAMES or (
             bool(self._table.columns_with(name)) and not self._table.columns_with(FUNCTIONS, last)

@@ -20,7 +20,7 @@ from abiscan.binary.elf import ElfFile
 from abiscan.cache.computed import KeptKind, get_or_compute
 from abiscan.errors import InputError
 from abiscan.inputs import observed_fs
-from abiscan.python.compiled_names import DTYPES_SINCE
+from abiscan.python.compiled_names import ADDED_SINCE
 from abiscan.python.grammar import FAILURES, parse
 from abiscan.python.installed import is_in, list_stems
 from abiscan.python.model import Answer
@@ -214,8 +214,8 @@ class _Folder:
         for path in _source_paths(base):
             if observed_fs.is_file(path):
                 names = names_of(observed_fs.read_file(path), name, is_package=path.name == "__init__.py")
-                # Which element types it has is not looked up.
-                return names if name != "torch" else replace(names, possible=names.possible | DTYPES_SINCE.keys())
+                # Which element types and exceptions it has is not looked up.
+                return names if name != "torch" else replace(names, possible=names.possible | ADDED_SINCE.keys())
         return ModuleNames(is_open=True, makes_modules=True) if self.is_module(name) else None
 
     def _read_stub(self, name: str) -> ModuleNames:
