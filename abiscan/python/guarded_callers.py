@@ -16,13 +16,18 @@ from abiscan.python.settled_conditions import SettledConditions
 from abiscan.python.sources import is_for_users
 from abiscan.python.version_guards import (
     asks_by_words,
+    chooses,
     guards_what_follows,
     values_in,
 )
-from abiscan.python.version_questions import TESTS, asks, decides, is_type_checking, not_raised_again
+from abiscan.python.version_questions import TESTS, asks, decides, is_choice, is_type_checking, not_raised_again
+from abiscan.regex import regex
 
 MOST_PARSED: Final = 2_000_000
 """Of the sources that mention a function, in bytes."""
+_CHOICE: Final = regex(rb"\bif\b[^\n]*(?:==|\bin\b)[^\n]*['\"]")
+"""What a source has in which a condition may choose between texts."""
+_IFS: Final = ([b"if"], [b"elif"])
 _DECIDING: Final = frozenset({b"if", b"elif", b"else", b"try", b"except", b"finally"})
 _BRANCHES: Final = _DECIDING - {b"try"}
 _MOST_CALLS: Final = 4
@@ -72,7 +77,7 @@ class Callers:
         """Those that too much would have to be parsed for."""
         self._parsed: set[str] = set()
         self._left = MOST_PARSED
-        self._modules = _open_modules(code, _DECIDING, imported)
+        self._modules = _open_modules(code, _DECIDING, imported, settled)
         # Level by level: who uses the functions, who uses those, and so on. A file is parsed once, for the first name
         # that it has.
         names = {name for mention in mentions for name in _sought(mention)}
@@ -132,7 +137,7 @@ class Callers:
     @functools.cached_property
     def _callable(self) -> frozenset[str]:
         """The sources whose functions may be called unless an ``if`` decides about them."""
-        return _open_modules(self._code, _BRANCHES, self._imported)[0]
+        return _open_modules(self._code, _BRANCHES, self._imported, self._settled)[0]
 
     def _open_to(self, mention: Mention) -> frozenset[str]:
         # Code that catches a failed import does not call the function; and a call that is rejected fails no import.
@@ -182,7 +187,7 @@ def _functions_of(statement: ast.stmt, user: str | None) -> Iterator[tuple[ast.A
 
 
 def _open_modules(
-    code: PythonCode, deciding: frozenset[bytes], imported: Collection[str]
+    code: PythonCode, deciding: frozenset[bytes], imported: Collection[str], settled: SettledConditions
 ) -> tuple[frozenset[str], frozenset[str]]:
     """Return the sources that no condition decides about: what the package imports anyway, and what nothing else
     imports.
@@ -198,6 +203,11 @@ def _open_modules(
     conditional: list[str] = []
     in_functions: list[str] = []
     blocks = functools.cache(lambda file: _blocks_by_line(code.tree(file)))
+    chosen = functools.cache(lambda file: _lines_in_choices(code, file))
+
+    def is_open(test: ast.expr) -> bool:
+        return chooses(test) or is_choice(test, settled.may_ask)
+
     for file in code.sources:
         package = package_of(file)
         outline = code.outline(file)
@@ -206,10 +216,14 @@ def _open_modules(
             targets = _files_run_by(code, code.resolved(line, package).targets)
             around = outline.around(len(code.before(file, line.line)) + 1) if line.nested and targets else ()
             keywords = [keyword for keyword, _ in around]
-            if keywords[:1] == [b"if"] and b"TYPE_CHECKING" in code.source(file):
-                if any(map(_only_checks_types, _blocks_around(line.line, blocks(file)))):
-                    continue
-            elif keywords[:1] == [b"try"]:
+            is_checked = keywords[:1] == [b"if"] and b"TYPE_CHECKING" in code.source(file)
+            if is_checked and any(map(_only_checks_types, _blocks_around(line.line, blocks(file)))):
+                continue
+            choices, place = (chosen(file) if keywords[:1] in _IFS else {}), line.line
+            while keywords[:1] in _IFS and place in choices and all(map(is_open, choices[place][1])):
+                place = choices[place][0]
+                del keywords[0]
+            if keywords[:1] == [b"try"]:
                 block = blocks(file).get(line.line)
                 if isinstance(block, ast.Try) and not not_raised_again(block):
                     del keywords[0]
@@ -246,6 +260,24 @@ def _blocks_by_line(tree: ast.Module | None) -> Mapping[int, ast.If | ast.Try]:
             for part in block.body:
                 found.setdefault(part.lineno, block)
     return found
+
+
+def _lines_in_choices(code: PythonCode, file: str) -> Mapping[int, tuple[int, list[ast.expr]]]:
+    """Return the lines of the statements right inside of each ``if`` and ``elif``, with the line of the ``if`` and what
+    is asked before they are run; none if the source has no choice between texts.
+    """
+    tree = code.tree(file) if _CHOICE.search(code.source(file)) else None
+    blocks = [node for node in walk(tree) if isinstance(node, ast.If)] if tree else []
+    continued = {id(node.orelse[0]) for node in blocks if len(node.orelse) == 1}
+    lines: dict[int, tuple[int, list[ast.expr]]] = {}
+    for block in blocks:
+        node: ast.stmt | None = None if id(block) in continued else block
+        tests: list[ast.expr] = []
+        while isinstance(node, ast.If):
+            tests = [*tests, node.test]
+            lines |= {part.lineno: (block.lineno, tests) for part in node.body}
+            node = node.orelse[0] if len(node.orelse) == 1 else None
+    return lines
 
 
 def _files_run_by(code: PythonCode, modules: Iterable[str]) -> list[str]:

@@ -43,6 +43,7 @@ from abiscan.python.operator_calls import (
 from abiscan.python.refusals import ParameterList, PassedArguments, parse_parameters
 from abiscan.python.settled_conditions import SettledConditions
 from abiscan.python.sources import is_for_users
+from abiscan.python.torch_classes import DEFINED_AS
 from abiscan.python.torch_names import DEVICE_MODULES, FUNCTIONS, TorchNames
 from abiscan.python.torch_options import COMPILE, INDUCTOR, list_words
 from abiscan.python.torch_texts import DEFAULT_OVERLOAD
@@ -145,7 +146,7 @@ def _options_in(source: bytes, uses: Collection[str]) -> Iterator[str]:
 def _attributes_in(source: bytes, uses: Collection[str], names: TorchNames) -> Iterator[str]:
     """Yield what objects of classes of torch may be asked for in a source and lack, going by its text."""
     # Most sources mention tensors in annotations alone.
-    classes = OF_OBJECTS.intersection(uses) - {TENSOR}
+    classes = OF_OBJECTS.intersection(DEFINED_AS.get(use, use) for use in uses) - {TENSOR}
     for cls in classes if TENSORS.isdisjoint(uses) and b"(torch.Tensor)" not in source else classes | {TENSOR}:
         yield from (f"{cls}.{name}" for name in names.removed_from(cls) if f".{name}".encode() in source)
 

@@ -47,7 +47,7 @@ from abiscan.python.operator_calls import (
 from abiscan.python.refusals import PassedArguments, parse_parameters, refusal
 from abiscan.python.settled_conditions import SettledConditions
 from abiscan.python.sole_bindings import SETTING_AROUND, sole_bindings
-from abiscan.python.torch_classes import CLASSES
+from abiscan.python.torch_classes import CLASSES, DEFINED_AS
 from abiscan.python.torch_names import COMPANIONS, DEVICE_MODULES, Callee, TorchNames, is_core
 from abiscan.python.torch_options import COMPILE, options_in
 from abiscan.python.version_guards import (
@@ -412,6 +412,8 @@ class Mentions:
         for handler in node.handlers:
             # The first that catches what surely happens is run.
             is_run = surely_caught is not None and not surely_caught.isdisjoint(caught_by(handler))
+            # What it catches is only looked up once something is raised.
+            yield from self._node(handler.type, scope) if handler.type and not is_run else ()
             yield from self._body(handler.body, scope if is_run else _guarded(scope))
             surely_caught = None if is_run else surely_caught
         yield from self._body(node.orelse, _guarded(scope) if node.handlers else scope)
@@ -547,8 +549,9 @@ class Mentions:
         if isinstance(node, ast.Lambda) or not self._asks_objects:
             return objects
         is_static = any(word == "staticmethod" for item in node.decorator_list for word in words_in(item))
-        if around.base in OF_OBJECTS and not around.in_function and not is_static:
-            objects |= {parameter.arg: around.base or "" for parameter in node.args.args[:1] if parameter.arg == "self"}
+        base = DEFINED_AS.get(around.base or "", around.base or "")
+        if base in OF_OBJECTS and not around.in_function and not is_static:
+            objects |= {parameter.arg: base for parameter in node.args.args[:1] if parameter.arg == "self"}
         return objects | self._objects_in(node, inside)
 
     def _import(self, node: ast.Import | ast.ImportFrom, scope: _Scope) -> Iterator[Mention]:

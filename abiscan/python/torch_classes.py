@@ -31,6 +31,14 @@ COMPILED_CLASSES: Final = {
 }
 """Those that have none, each by the name that errors have for it: ``tp_name`` of the type."""
 CLASSES: Final = frozenset({*SOURCE_CLASSES, *COMPILED_CLASSES})
+DEFINED_AS: Final = {
+    "torch.autograd.function.Function": "torch.autograd.Function",
+    "torch.nn.modules.Module": "torch.nn.Module",
+    "torch.nn.modules.module.Module": "torch.nn.Module",
+    "torch.optim.optimizer.Optimizer": "torch.optim.Optimizer",
+    "torch.utils.data.dataloader.DataLoader": "torch.utils.data.DataLoader",
+}
+"""The full names of some of them where torch defines them, each with the one in ``CLASSES``."""
 _ABC_ATTRIBUTES: Final = {"register", "_abc_impl", "_abc_caches_clear", "_abc_registry_clear", "_dump_registry"}
 _BUILT_IN: Final = {
     "type": {"mro"},

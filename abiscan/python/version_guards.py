@@ -118,6 +118,9 @@ def words_in(node: ast.AST, values: Collection[str] = ()) -> Iterator[str]:
         part = waiting.pop()
         if _asks_for_package(part):
             continue
+        if isinstance(part, ast.Compare):
+            waiting += _sides_of(part)
+            continue
         waiting += part.args[2:] if isinstance(part, ast.Call) and _asks_value(part, values) else child_nodes(part)
         if isinstance(part, ast.Name):
             yield part.id
@@ -125,6 +128,25 @@ def words_in(node: ast.AST, values: Collection[str] = ()) -> Iterator[str]:
             yield part.attr
         elif isinstance(part, ast.Constant) and isinstance(part.value, str) and " " not in part.value:
             yield "version" if _VERSION_ARGUMENT.fullmatch(part.value) else part.value
+
+
+def chooses(test: ast.expr) -> bool:
+    """Whether a condition compares something with plain texts, which say nothing of a version: ``backend == "jax"``."""
+    if not (isinstance(test, ast.Compare) and len(test.ops) == 1 and isinstance(test.ops[0], (ast.Eq, ast.In))):
+        return False
+    values = [getattr(text, "value", None) for text in _listed(test.comparators[0])]
+    are_plain = all(isinstance(value, str) and _PACKAGE.fullmatch(value) for value in values)
+    return bool(values) and are_plain and not asks_by_words(test, ())
+
+
+def _listed(node: ast.expr) -> Sequence[ast.expr]:
+    return node.elts if isinstance(node, (ast.Tuple, ast.List, ast.Set)) else [node]
+
+
+def _sides_of(test: ast.Compare) -> list[ast.expr]:
+    """Return what is compared, without texts for torch, which is one of several: ``backend in ("torch", "jax")``."""
+    parts = (part for side in (test.left, *test.comparators) for part in _listed(side))
+    return [part for part in parts if not (isinstance(part, ast.Constant) and part.value == "torch")]
 
 
 def _asks_for_package(node: ast.AST) -> bool:
@@ -287,7 +309,7 @@ def _is_about_values(test: ast.expr, values: Collection[str]) -> bool:
     if isinstance(test, ast.Call) and isinstance(test.func, ast.Name) and not _asks_value(test, values):
         return test.func.id in _OF_VALUES | {"callable", "isinstance"} and _is_value(test, values)
     if isinstance(test, ast.Compare):
-        sides = (test.left, *test.comparators)
+        sides = _sides_of(test)
         return all(_is_value(side, values) or getattr(side, "id", None) == "__name__" for side in sides)
     return _is_value(test, values)
 

@@ -126,6 +126,10 @@ CALLED = f"def f(x): return {GONE}(x)\n"
             GONE,
             "attribute",
         ),
+        # What a handler catches is looked up once something is raised (lm-sys/FastChat#3908).
+        (f"import torch\ndef f(x):\n  try: x()\n  except {GONE}: pass", GONE, "attribute"),
+        # Nor does which framework users choose (EIDOSLAB/torchstain#33).
+        (f"import torch\ndef f(x): {GONE}\ndef g(x, lib='torch'):\n  if lib == 'torch': f(x)", GONE, "attribute"),
         # What is raised again is not handled (datachain-ai/datachain#1406).
         (f"import torch\ndef f(x):\n  try: {GONE}\n  except Exception as e: raise A(x) from e", GONE, "attribute"),
         (f"try: import torch\nexcept ImportError as e: raise A from e\ndef f(): {GONE}", GONE, "attribute"),
@@ -244,13 +248,18 @@ def test_the_release_decides() -> None:
     assert not names_in(body, "2.4.0")
 
 
-def test_element_types_came_with_releases() -> None:
+def test_element_types_and_exceptions_came_with_releases() -> None:
     """As ``dir(torch)`` of the releases says (huggingface/diffusers#10368, for one)."""
     body = "import torch\ndef f(): return torch.uint1, torch.int1, torch.float8_e4m3fn, torch.int8"
 
     assert [name for name, _, _ in names_in(body, "2.0.1")] == ["torch.float8_e4m3fn", "torch.int1", "torch.uint1"]
     assert [name for name, _, _ in names_in(body, "2.5.1")] == ["torch.int1"]
     assert not names_in(body, "2.6.0")
+
+    # Its library has the name as the end of ``_OutOfMemoryError`` (ultralytics/ultralytics#18433).
+    oom = "import torch\ndef f():\n  return torch.OutOfMemoryError"
+    assert names_in(oom, "2.3.0") == [("torch.OutOfMemoryError", 3, "attribute")]
+    assert names_in(oom, "2.4.0") == []
 
 
 def test_a_module_that_is_imported_under_a_condition_does_not_count_nor_what_it_imports() -> None:
@@ -275,6 +284,12 @@ def test_a_module_that_is_imported_under_a_condition_does_not_count_nor_what_it_
         ("if TYPE_CHECKING and SLOW: pass\nif SLOW:\n  from .a import f", False),
         ("try:\n  from .a import f\nexcept ImportError as e:\n  if x: raise\n  raise ImportError('more') from e", True),
         ("try:\n  from .a import f\nexcept ImportError: f = None", False),
+        # Which framework users choose says nothing of torch (waleedka/hiddenlayer#100).
+        ("def g(lib):\n  if lib == 'numpy': g(1)\n  elif lib == 'torch':\n    from .a import f", True),
+        ("def g(lib):\n  if lib.count:\n    if lib.name in ('torch', 'jax'):\n      from .a import f", True),
+        ("def g(lib):\n  if HAS_NEW_API:\n    if lib == 'torch':\n      from .a import f", False),
+        ("def g(lib):\n  if lib.has_new: g(1)\n  elif lib == 'torch':\n    from .a import f", False),
+        ("def g():\n  if version == '2.9':\n    from .a import f", False),
     ],
 )
 def test_an_import_that_decides_nothing_about_a_module(package: str, *, counts: bool) -> None:
@@ -739,6 +754,7 @@ def test_a_flag_that_something_else_may_bind_is_a_guard(more: str) -> None:
 
 
 SET = "torch.nn.Module.set_submodule"
+CHECK = "_cuda_graph_capture_health_check"  # gone in 2.11 alone
 """A method that modules have since 2.5.0 (``torch/nn/modules/module.py``)."""
 
 
@@ -755,6 +771,16 @@ SET = "torch.nn.Module.set_submodule"
         (
             "class A(nn.Module):\n  def f(self):\n    if hasattr(self, 'set_submodule'): self.set_submodule(1)",
             "2.4.1",
+            None,
+        ),
+        (
+            f"from torch.optim.optimizer import Optimizer as O\nclass A(O):\n  def s(self): self.{CHECK}()",
+            "2.11.0",
+            f"torch.optim.Optimizer.{CHECK}",
+        ),
+        (
+            f"class A(torch.optim.Optimizer):\n  def s(self): self.{CHECK}()",
+            "2.12.0",
             None,
         ),
         ("def f():\n  x = torch.zeros(3)\n  return x.align_to('a')", "2.13.0", "torch.Tensor.align_to"),
