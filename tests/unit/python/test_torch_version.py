@@ -97,3 +97,11 @@ def test_releases_compare_differently(release: str, condition: str, kind: str | 
     else:
         assert raised is not None
         assert raised.message == f"'<' not supported between instances of '{kind}' and 'Version'"
+
+
+@pytest.mark.parametrize(("release", "more"), [("1.13.1", ""), ("2.0.0", ""), ("2.1.0a0", ", use_base_version=True")])
+def test_lightning_compares_the_version_of_torch(release: str, more: str) -> None:
+    ask = "import operator\nfrom lightning_utilities.core.imports import compare_version\nNEW = compare_version("
+    raised = raised_by(f"{ask}'torch', operator.ge, '2.{int(bool(more))}'{more})\nraise ValueError(NEW)", release)
+    assert raised is not None
+    assert raised.message == str(release != "1.13.1")
