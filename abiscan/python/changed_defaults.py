@@ -1,4 +1,5 @@
-"""Defaults of torch that changed so that calls fail which left them out: which, since when, and where that is certain.
+"""Defaults of torch that changed so that calls fail which left them out: which, since when, and where that is certain;
+and what torch passes to objects that it is given.
 
 Only what surely fails counts. Whether ``torch.load`` does depends on the file; it is certain where the code then uses
 what was loaded as a module, since nothing that is loaded without pickled code is one, and where it loads what it has
@@ -28,6 +29,8 @@ class ChangedDefault(Struct, frozen=True, kw_only=True):
     :ivar handled: words of sources that make such calls work
     :ivar advice: what to do
     :ivar needs: the package that the new default imports, and that torch does not require
+    :ivar given: the first parameter, an object whose ``forward`` gets the keyword ``parameter`` since then
+    :ivar asked: an attribute that it is asked for before
     """
 
     function: str
@@ -39,6 +42,8 @@ class ChangedDefault(Struct, frozen=True, kw_only=True):
     handled: tuple[bytes, ...]
     advice: str
     needs: str | None = None
+    given: str | None = None
+    asked: str | None = None
 
 
 # https://github.com/pytorch/pytorch/pull/137602, in 2.6.0: torch/serialization.py, load and _default_to_weights_only.
@@ -75,7 +80,32 @@ EXPORT: Final = ChangedDefault(
     advice="pass dynamo=False, which torch takes since 2.5, or install onnxscript",
     needs="onnxscript",
 )
-BY_FUNCTION: Final = {changed.function: changed for changed in (LOAD, STFT, EXPORT)}
+# torch/nn/modules/transformer.py, in 2.0.0 and in 2.1.0: how the layers are called.
+_ENCODER: Final = ChangedDefault(
+    function="torch.nn.TransformerEncoder",
+    parameter="is_causal",
+    others=(),
+    position=0,
+    sign=("torch", "compile"),
+    error="forward() got an unexpected keyword argument 'is_causal'",
+    handled=(),
+    advice="let the forward of the layer take is_causal, as that of torch.nn.TransformerEncoderLayer does",
+    given="encoder_layer",
+    asked="self_attn",
+)
+_DECODER: Final = ChangedDefault(
+    function="torch.nn.TransformerDecoder",
+    parameter="tgt_is_causal",
+    others=(),
+    position=0,
+    sign=("torch.nn.modules.transformer", "_detect_is_causal_mask"),
+    error="forward() got an unexpected keyword argument 'tgt_is_causal'",
+    handled=(),
+    advice="let the forward of the layer take tgt_is_causal and memory_is_causal",
+    given="decoder_layer",
+    asked="self_attn",
+)
+BY_FUNCTION: Final = {changed.function: changed for changed in (LOAD, STFT, EXPORT, _ENCODER, _DECODER)}
 REMOVED_IN: Final = "torch._linalg_utils"
 """The module of which ``torch`` has only functions that raise, in place of those that were compiled: ``torch.symeig``
 since 2.0, ``eig``, ``lstsq`` and ``matrix_rank`` since 1.13, ``solve`` since 1.12.
@@ -116,6 +146,23 @@ def leaves_out(node: ast.Call, changed: ChangedDefault, optional: Container[str]
     }
     is_plain = not any(isinstance(argument, ast.Starred) for argument in node.args)
     return is_plain and len(node.args) <= changed.position and not keywords & {None, changed.parameter, *changed.others}
+
+
+def given_to(node: ast.Call, changed: ChangedDefault) -> ast.expr | None:
+    """Return the object that gets the keyword; None if that is not clear."""
+    named = [keyword.value for keyword in node.keywords if keyword.arg == changed.given]
+    return next(iter([*named, *node.args]), None)
+
+
+def refuses(cls: ast.ClassDef, changed: ChangedDefault) -> bool:
+    """Whether the ``forward`` of a class certainly does not take what it gets."""
+    own = [part for part in cls.body if getattr(part, "name", "") == "forward"]
+    if len(own) != 1 or not isinstance(own[0], ast.FunctionDef) or own[0].decorator_list:
+        return False
+    arguments = own[0].args
+    has_asked = any(isinstance(part, ast.Attribute) and part.attr == changed.asked for part in walk(cls))
+    takes_it = any(part.arg == changed.parameter for part in (*arguments.args, *arguments.kwonlyargs))
+    return arguments.kwarg is None and not takes_it and has_asked
 
 
 def optional_keywords(function: ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda) -> Iterator[str]:

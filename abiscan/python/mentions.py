@@ -24,9 +24,11 @@ from abiscan.python.changed_defaults import (
     REMOVED_METHOD,
     ChangedDefault,
     calls_removed,
+    given_to,
     kept_as_modules,
     leaves_out,
     optional_keywords,
+    refuses,
     used_as_modules,
     whole_loads,
 )
@@ -54,6 +56,7 @@ from abiscan.python.version_guards import (
     EXITS,
     GUARDING_TEXT,
     are_guarding,
+    bound_by,
     guards_what_follows,
     is_guard,
     names_release,
@@ -642,9 +645,31 @@ class Mentions:
             yield self._call_mention(method, error, node, scope, how="method")
 
     def _leaves_out(self, node: ast.Call, changed: ChangedDefault, scope: _Scope) -> bool:
-        """Whether a call leaves a parameter to its default, which is another one in this torch."""
+        """Whether a call leaves a parameter to its default, which is another one in this torch; or whether it passes an
+        object that does not take what it gets here.
+        """
+        if changed.given is not None:
+            made = self._made_by(given_to(node, changed), node.lineno)
+            return self._names.has(*changed.sign) is True and any(refuses(cls, changed) for cls in made)
         optional = scope.optional if changed is EXPORT else ()
         return self._names.has(*changed.sign) is True and leaves_out(node, changed, optional)
+
+    def _made_by(self, value: ast.expr | None, line: int) -> list[ast.ClassDef]:
+        """Return the classes of the source of which a value is certainly an object: one of them, where it is used.
+
+        :param line: where that is
+        """
+        body = self._tree.body if self._tree else []
+        made: list[ast.expr | None] = [value]
+        if isinstance(value, ast.Name):
+            functions = (node for node in walk(self._tree) if isinstance(node, _DEFINED[:2])) if self._tree else ()
+            around = [node for node in functions if node.lineno <= line <= (node.end_lineno or 0)]
+            innermost = max(around, key=lambda node: node.lineno, default=None)
+            bound = [pair for part in (walk(innermost) if innermost else ()) for pair in bound_by(part)]
+            made = [item for name, item in bound if name == value.id]
+        classes = {node.name: node for node in body if isinstance(node, ast.ClassDef)}
+        found = [classes.get(getattr(item.func, "id", "")) if isinstance(item, ast.Call) else None for item in made]
+        return [] if None in found else [cls for cls in found if cls is not None]
 
     @functools.cached_property
     def _foreign(self) -> frozenset[str]:
@@ -700,7 +725,8 @@ class Mentions:
             how=how,
             arguments=_arguments_of(node),
         )
-        is_of_torch = full.startswith(OPERATORS) or how in {"omission", "removed"} or error == REMOVED
+        is_of_torch = full.startswith(OPERATORS) or how == "removed" or error == REMOVED
+        is_of_torch |= how == "omission" and BY_FUNCTION[full].given is None
         raised = {"RuntimeError"} if is_of_torch else CATCHING_IMPORTS if how == "package" else CATCHING_CALLS
         guarded = not scope.caught.isdisjoint(raised)
         return self._make_mention(use, scope, guarded=guarded)

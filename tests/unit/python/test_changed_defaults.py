@@ -59,3 +59,34 @@ def test_where_onnxscript_is_there() -> None:
     assert not uses(code, required="onnxscript>=0.5")
     assert not uses(code, installed=lambda _name: True)
     assert uses(code, required="onnxscript; extra == 'onnx'")
+
+
+LAYER = (
+    "class Layer(torch.nn.Module):\n    def __init__(self): self.self_attn = torch.nn.MultiheadAttention(8, 2)\n"
+    "    def forward(self, src, src_mask=None, src_key_padding_mask=None): ...\n"
+)
+MADE = "def make(norm):\n    layer = Layer()\n    return torch.nn.TransformerEncoder(layer, 2)\n"
+DECODER = LAYER + "def make():\n    return torch.nn.TransformerDecoder(decoder_layer=Layer(), num_layers=2)\n"
+TORCHS = "    layer = torch.nn.TransformerEncoderLayer(8, 2)\n    layer ="
+
+
+@pytest.mark.parametrize(
+    ("code", "release", "keyword"),
+    [
+        (LAYER + MADE, "2.0.0", "is_causal"),
+        (LAYER + MADE, "1.13.1", None),
+        (DECODER, "2.1.0", "tgt_is_causal"),
+        (DECODER, "2.0.1", None),
+        (LAYER + MADE.replace("    layer =", TORCHS), "2.0.0", None),
+        (LAYER + MADE.replace("(norm)", "(layer)").replace("    layer = Layer()\n", ""), "2.0.0", None),
+        (LAYER.replace("src_mask=None, src_key_padding_mask=None", "**more") + MADE, "2.0.0", None),
+        (LAYER.replace("src_mask=None", "*, is_causal=False") + MADE, "2.0.0", None),
+        (LAYER.replace("forward", "first") + MADE, "2.0.0", None),
+        (LAYER.replace("    def forward", "    @several\n    def forward") + MADE, "2.0.0", None),
+        (LAYER.replace("self.self_attn", "self.attention") + MADE, "2.0.0", None),
+    ],
+)
+def test_a_layer_that_does_not_take_what_torch_passes(code: str, release: str, keyword: str | None) -> None:
+    """As torch/nn/modules/transformer.py of the releases calls the layers (xuhongzuo/DeepOD#43)."""
+    errors = [use.error for use in uses(code, release)]
+    assert errors == ([f"forward() got an unexpected keyword argument '{keyword}'"] if keyword else [])
