@@ -118,7 +118,8 @@ class Problem(Struct, frozen=True, kw_only=True):
     :ivar requires: the canonical names of everything installed that it requires, directly or not
     :ivar cause: the distribution that it fails for, which fails itself
     :ivar uses_torch: whether another torch can make a difference
-    :ivar numpy: the numpy that it was compiled for, or something that it requires, as a requirement, where another is
+    :ivar other: a requirement of what it needs although its metadata do not say so: the numpy that it was compiled for,
+        or something that it requires; the release of a distribution that still has a module
     """
 
     name: str
@@ -130,7 +131,7 @@ class Problem(Struct, frozen=True, kw_only=True):
     requires: frozenset[str] = frozenset()
     cause: str | None = None
     uses_torch: bool = True
-    numpy: str | None = None
+    other: str | None = None
 
     @property
     def key(self) -> str:

@@ -59,6 +59,7 @@ from abiscan.inputs.kinds import is_wheel_name
 from abiscan.inputs.packages import Distribution, is_library, path_of_url
 from abiscan.inputs.session import Session
 from abiscan.inputs.torch_build import build_of
+from abiscan.python.dropped_modules import find_requirement
 from abiscan.regex import regex
 from abiscan.results.doctor import (
     Ailment,
@@ -302,9 +303,9 @@ def way_out(examination: Examination, python: str | None, named: str | None, ses
 
 
 def _with_requirements(broken: Sequence[Broken], environment: WholeEnvironment, files: Files) -> Iterator[Problem]:
-    """Yield problems with what they require, directly or not, what of that is not met, and the numpy that it is for."""
+    """Yield problems with what they require, directly or not, what of that is not met, and what else they need."""
     numpy = environment.find("numpy")
-    other = "numpy<2" if numpy is not None and not numpy.version.startswith(("0.", "1.")) else "numpy>=2"
+    other_numpy = "numpy<2" if numpy is not None and not numpy.version.startswith(("0.", "1.")) else "numpy>=2"
     for item in broken:
         requires = all_required(environment, item.row.distribution, beyond_torch=False) - {"torch"}
         below = list(filter(None, map(environment.find, sorted(requires))))
@@ -314,8 +315,16 @@ def _with_requirements(broken: Sequence[Broken], environment: WholeEnvironment, 
             item.problem,
             requires=frozenset(requires),
             unmet=(*item.problem.unmet, *unmet),
-            numpy=other if is_for_other else None,
+            other=other_numpy if is_for_other else _with_module(item.row),
         )
+
+
+def _with_module(row: ExaminedDistribution) -> str | None:
+    """Return the release of another distribution that still has the module which a distribution does not find."""
+    error = row.error
+    if error is None or error.of_module is None:
+        return None
+    return find_requirement(error.of_module, with_name=error.exception != "ModuleNotFoundError")
 
 
 def _explain_address(problem: Problem, environment: WholeEnvironment) -> str | None:

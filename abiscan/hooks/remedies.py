@@ -1,9 +1,9 @@
 """The way out of a broken environment: for each cause, the smallest change after which it is gone.
 
 What distributions require and lack is installed first, with builds for the kind of torch that is there, then the numpy
-that they were compiled for, then another version of them, and only then another torch. Each proposal is planned by pip,
-and the environment that it leads to is examined before it is shown. Users wait for all of that, so it ends after some
-seconds; what is left then is named.
+that they were compiled for and whatever else they need in another version, then another version of them, and only then
+another torch. Each proposal is planned by pip, and the environment that it leads to is examined before it is shown.
+Users wait for all of that, so it ends after some seconds; what is left then is named.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from typing import Final
 
 import msgspec.structs
 from msgspec import Struct
+from packaging.requirements import Requirement
 
 from abiscan.environments.package_check import Problem
 from abiscan.errors import AbiscanError, InputError
@@ -213,7 +214,7 @@ class _Search:
 
         :raises OutOfTimeError: before the end
         """
-        self._install_other_numpy()
+        self._install_others()
         # What is there, in a build for another torch, is found in a few plans; what ``install_all`` has left, in many.
         lacking_nothing = [
             problem
@@ -306,16 +307,18 @@ class _Search:
                 return
             group = working
 
-    def _install_other_numpy(self) -> None:
-        """Install the numpy that several were compiled for: it changes less than another version of each."""
-        for word in dict.fromkeys(problem.numpy for problem in self._broken if problem.numpy):
+    def _install_others(self) -> None:
+        """Install the numpy that several were compiled for, or the setuptools that still has a module they import: it
+        changes less than another version of each.
+        """
+        for word in dict.fromkeys(problem.other for problem in self._broken if problem.other):
             group = self._unsolved(self._broken)
-            compiled = [problem for problem in group if problem.numpy == word]
-            if not compiled:
+            needing = [problem for problem in group if problem.other == word]
+            if not needing:
                 continue
             # It may help others, too: that is known only of what is examined.
-            reason = "were compiled for another numpy"
-            trial = self._examine([word, *self._session.index.words], group, compiled, reason)
+            reason = f"need another {Requirement(word).name}"
+            trial = self._examine([word, *self._session.index.words], group, needing, reason)
             failing = {problem.key for problem in trial.inspection.problems} if trial else set()
             working = [problem for problem in group if problem.key not in failing]
             if trial and working and not failing - {problem.key for problem in self._broken}:

@@ -39,6 +39,14 @@ class DroppedModule(Struct, frozen=True, kw_only=True):
     through: tuple[str, str]
     nameless: str
 
+    def requirement(self, *, with_name: bool) -> str:
+        """Return the releases of the distribution that have the module.
+
+        :param with_name: whether the name that torch takes from it is needed, too
+        """
+        older = f"{self.distribution}<{self.until.partition('.')[0]}"
+        return f"{older},!={self.nameless}.*" if with_name else older
+
 
 class DroppedImport(Struct, frozen=True, kw_only=True):
     """Where a package imports a module that went, itself or through torch.
@@ -89,6 +97,14 @@ def dropped_imports(code: PythonCode, torch: str | None, names: TorchNames | Non
             reached = _reached(code) if lines else set()
             if lines := [line for line in lines if line.file in reached]:
                 yield DroppedImport(dropped=dropped, module=module, lines=tuple(lines))
+
+
+def find_requirement(module: str, *, with_name: bool) -> str | None:
+    """Return the releases of a distribution that have a top-level module which went; None if it is no such module.
+
+    :param with_name: as for ``DroppedModule.requirement``
+    """
+    return next((item.requirement(with_name=with_name) for item in _DROPPED if item.module == module), None)
 
 
 def _reached(code: PythonCode) -> set[str]:

@@ -74,9 +74,8 @@ def _dropped_modules(facts: PackageFacts) -> Iterator[VerdictCondition]:
     for item in facts.dropped:
         dropped, (first, *others) = item.dropped, item.lines
         places = f"{first} and {plural(len(others), 'other line')} import" if others else f"{first} imports"
-        name, gone = f"{dropped.distribution}<{dropped.until.partition('.')[0]}", f"{dropped.until} no longer has it"
+        name, gone = dropped.requirement(with_name=item.name is not None), f"{dropped.until} no longer has it"
         if item.name is not None:
-            name += f",!={dropped.nameless}.*"
             gone = f"{dropped.nameless} has no {dropped.module}.{item.name}, and {dropped.until} no {dropped.module}"
         through = f", which imports {item.name} from {dropped.module} in this torch" if item.name else ""
         why = f"{places} {item.module}{through}; {dropped.distribution} {gone}"

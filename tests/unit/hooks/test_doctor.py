@@ -150,6 +150,22 @@ def test_what_is_required_from_an_address_is_not_tried(
     assert tried == ["the installed apart 1.0"]
 
 
+def test_the_setuptools_that_still_has_a_module(site: Path, wheel_index: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing requires setuptools here, so a newer one does not show in the requirements that are not met."""
+    needed: dict[str, str | None] = {}
+
+    def find(broken: Sequence[Problem], *_: object) -> remedies.Remedies:
+        needed.update({problem.name: problem.other for problem in broken})
+        return remedies.Remedies(remedies=(), unfinished=())
+
+    monkeypatch.setattr(remedies, "find_remedies", find)
+    for name, code in (("asks", "from pkg_resources import parse_version"), ("lacks", "import not_there")):
+        install(site, name, {}, requires="torch", files={f"{name}/__init__.py": f"import torch\n{code}\n"})
+    package_wheel(wheel_index, "asks", {})
+    ailments(site, 1, "--find-links", str(wheel_index))
+    assert needed == {"asks": "setuptools<82", "lacks": None}
+
+
 def test_python_code_counts_where_its_import_fails(site: Path) -> None:
     codes = {
         "fails": "torch.nope",
