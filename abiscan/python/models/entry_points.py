@@ -85,6 +85,21 @@ class EntryPoints(tuple[EntryPoint, ...]):
         return EntryPoints(point for point in self if wanted.items() <= point.texts.items())
 
 
+class AllEntryPoints(Modelled):
+    """Those of all groups: nothing is known of them but what selects those of one."""
+
+    __slots__ = ()
+
+    def get_attribute(self, machine: PythonMachine, name: str) -> object:
+        """Return what selects some of them."""
+        known = name == "select"
+        return Native(f"{_NAME}().select", model_entry_points) if known else NotKnown(f"{_NAME}().{name}")
+
+    def display_name(self) -> str:
+        """Return the call."""
+        return f"{_NAME}()"
+
+
 def _load(machine: PythonMachine, texts: dict[str, str]) -> object:
     found = machine.import_module(texts["module"])
     for part in filter(None, texts["attr"].split(".")):
@@ -94,6 +109,8 @@ def _load(machine: PythonMachine, texts: dict[str, str]) -> object:
 
 def model_entry_points(machine: PythonMachine, args: Args, kwargs: Kwargs) -> object:
     """Return the entry points of a group; without one, they are not known."""
+    if not args and not kwargs and not machine.before(3, 10):
+        return AllEntryPoints()
     unknown = NotKnown(f"{_NAME}()", Why.ENVIRONMENT)
     group = kwargs.get("group")
     if args or not isinstance(group, str) or machine.before(3, 10):

@@ -24,6 +24,7 @@ CLAIMS = [
     "len(entry_points(group='of.p', name='one')) == 1 and len(entry_points(group='of.p', name='two')) == 0",
     "len(entry_points(group='of.p', module='p.plugin')) == 1 and not points.select(attr='Kind')",
     "len(entry_points(group='of.twice')) == 2",
+    "len(entry_points().select(group='of.p')) == 1 and not entry_points().select(group='of.p', name='two')",
     "len(entry_points(group='of.nobody')) == 0 and not entry_points(group='of.nobody')",
     "{**{point.name: point.load() for point in points}}['one']() == 'made'",
 ]
