@@ -46,7 +46,9 @@ import importlib.metadata, json, sysconfig
 rows = []
 for dist in importlib.metadata.distributions():
     files = [str(file) for file in dist.files or ()]
-    tops = {name.split("/")[0].split(".")[0] for name in files if name.endswith((".py", ".so")) and ".." not in name}
+    code = [name for name in files if name.endswith((".py", ".so")) and ".." not in name]
+    # A folder may be none of modules: opencv_python.libs.
+    tops = {name.split("/")[0] if "/" in name else name.split(".")[0] for name in code}
     native = any(".so" in name for name in files)
     torch = any(line.lower().startswith("torch") for line in dist.requires or ())
     rows.append([dist.metadata["Name"], dist.version, sorted(filter(str.isidentifier, tops)), native or torch])
