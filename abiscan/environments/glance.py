@@ -665,6 +665,8 @@ def _binds(node: ast.AST, name: str) -> bool:
 
 
 def _is_named(node: ast.AST, names: Collection[str]) -> bool:
+    if isinstance(node, ast.Name | ast.Attribute) and isinstance(node.ctx, ast.Store):
+        return False  # numpy.Inf = numpy.inf uses no name that numpy lacks
     name = node.id if isinstance(node, ast.Name) else node.attr if isinstance(node, ast.Attribute) else None
     return name is not None and name in names
 

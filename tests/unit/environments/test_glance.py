@@ -288,6 +288,7 @@ def glance(*folders: Path, names: TorchNames | None = None) -> ImportGlance:
         ("X = np.float_", "2.4.6", False),
         ("def f(x: np.float_): ...", "2.4.6", False),
         ("from numpy import float_", "2.4.6", False),
+        ("np.float_ = np.float64", "2.4.6", True),
         ("def f(x): return np.float_(x)", "2.4.6", True),
         ("X = np.float_", "1.26.4", True),
         ("X = np.float64", "2.4.6", True),
