@@ -17,6 +17,7 @@ from abiscan.python.machine import Frame, PythonMachine
 from abiscan.python.modelled import Modelled
 from abiscan.python.models.namespace import Namespace
 from abiscan.python.values import PythonModule, Scope, thrown
+from abiscan.regex import regex
 
 _FOLDER: Final = Path(__file__).resolve().parent.parent / "recipes"
 NAMES: Final = tuple(sorted(path.stem for path in _FOLDER.iterdir() if path.suffix == ".txt"))
@@ -30,20 +31,24 @@ SINCE: Final = {
 """The names that came after Python 3.10: "What's New in Python 3.X"."""
 
 
+_DEFINED: Final = regex(r"(?m)^(?:(?:(?:async )?def|class) (?!_)(\w+)|(?!_)(\w+) = )")
+"""What a recipe defines at its top, with a public name."""
+
+
+@cache
+def _read_recipe(module: str) -> str:
+    return _FOLDER.joinpath(f"{module}.txt").read_text("utf-8")
+
+
 @cache
 def _parse_recipe(module: str) -> ast.Module:
-    return ast.parse(_FOLDER.joinpath(f"{module}.txt").read_text("utf-8"))
+    return ast.parse(_read_recipe(module))
 
 
 def followed_names(module: str) -> list[str]:
     """Return the public functions and classes of a module that a recipe follows."""
-    names: list[str] = []
-    for node in _parse_recipe(module).body:
-        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
-            names.append(node.name)
-        elif isinstance(node, ast.Assign):
-            names.extend(target.id for target in node.targets if isinstance(target, ast.Name))
-    return [name for name in names if not name.startswith("_")]
+    # Most of the modules are only imported: to parse their recipes would take many times as long.
+    return [name for match in _DEFINED.finditer(_read_recipe(module)) for name in match.groups() if name]
 
 
 class Recipe(Modelled):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import sys
+from importlib import resources
 
 import pytest
 
@@ -177,6 +178,15 @@ def test_a_recipe_has_only_names_of_its_module(module: str) -> None:
     assert {f"{module}.{name}" for name in followed_names(module) if not hasattr(real, name)} == {
         name for name in later if name.rpartition(".")[0] == module
     }
+
+
+def test_the_names_of_a_recipe_are_those_that_its_code_defines() -> None:
+    folder = resources.files("abiscan.python") / "recipes"
+    for module in NAMES:
+        tree = ast.parse(folder.joinpath(f"{module}.txt").read_text("utf-8"))
+        parts = [node.targets if isinstance(node, ast.Assign) else [node] for node in tree.body]
+        names = [getattr(part, "id", getattr(part, "name", "_")) for targets in parts for part in targets]
+        assert followed_names(module) == [name for name in names if not name.startswith("_")]
 
 
 @pytest.mark.parametrize(("python", "raised"), [((3, 11), "ImportError"), ((3, 12), None), (Answer.UNKNOWN, None)])
