@@ -79,14 +79,18 @@ def _is_mistaken(runs: Runs, run: Run) -> bool:
     return not is_certain(raised, runs.library.surroundings)
 
 
-def explore_import(runs: Runs, module: str, *, if_failing: bool = False) -> Explored:
+def explore_import(
+    runs: Runs, module: str, *, others_matter: Callable[[ImportOutcome], bool] = lambda _usual: True
+) -> Explored:
     """Import a module on each path that matters.
 
-    :param if_failing: whether the other paths only matter if the usual one ends in an exception, or unknown
+    :param others_matter: whether the other paths may make a difference, by what the usual one ends in
     """
     first = runs.run(module)
-    if if_failing and first.raised is None:
-        return Explored(outcome=_summarise(module, [first]), runs=(first,))
+    # Where all paths fail, users see what fails on this machine, which the usual one does not tell then.
+    is_enough = first.raised is None or not first.trace.lacking
+    if is_enough and not others_matter(usual := _summarise(module, [first])):
+        return Explored(outcome=usual, runs=(first,))
     return _explore_from(runs, module, first)
 
 

@@ -153,7 +153,7 @@ class _Search:
         if name not in self._followed:
             if len(self._followed) >= _MOST_APART:
                 return False
-            outcome = explore_import(self._runs, name, if_failing=True).outcome
+            outcome = explore_import(self._runs, name, others_matter=self._may_count).outcome
             self._followed[name] = outcome.raised is None
             if outcome.raised is None:
                 self._reached |= outcome.imported
@@ -162,6 +162,11 @@ class _Search:
             elif outcome.raised is Answer.UNKNOWN and any(UNFINISHED in gap for gap in outcome.gaps):
                 self.unfinished[name] = outcome
         return self._followed[name]
+
+    def _may_count(self, usual: ImportOutcome) -> bool:
+        """Whether a failing import may be due to torch, if it ends like this on its usual path."""
+        # Other paths only show that it is not certain.
+        return usual.raised is Answer.UNKNOWN or self._counts(usual)
 
     def list_importers(self) -> list[str]:
         """Return the sources that import what has failed since the last time, and were not followed."""

@@ -6,9 +6,10 @@ import functools
 
 import pytest
 
-from abiscan.python import submodules
+from abiscan.python import explore, submodules
 from abiscan.python.explore import explore_import
 from abiscan.python.reading import PackageReader
+from abiscan.python.runs import Run, Runs
 from abiscan.torches import embedded_names
 from tests.unit.python.packages import FakeWorld, TextSources
 
@@ -43,6 +44,28 @@ def test_a_package_that_puts_something_else_in_its_place_is_not_imported_again(m
     assert [outcome.module for outcome in outcomes] == ["pack.fails.used"]
     # What fails is imported once more, by itself; the others were imported in turn.
     assert imported == ["pack.fails.used"]
+
+
+@pytest.mark.parametrize("is_of_torch", [False, True])
+def test_one_path_is_enough_where_a_module_fails_for_another_reason(
+    monkeypatch: pytest.MonkeyPatch, *, is_of_torch: bool
+) -> None:
+    explored: list[str] = []
+    explore_from = explore._explore_from
+
+    def note(runs: Runs, module: str, first: Run) -> explore.Explored:
+        explored.append(module)
+        return explore_from(runs, module, first)
+
+    monkeypatch.setattr(explore, "_explore_from", note)
+    unknown = "import other_thing\nif other_thing.there: raise RuntimeError(1)\nraise RuntimeError(2)\n"
+    reader = PackageReader(TextSources({"pack/__init__.py": "", "pack/fails.py": ABSENT + unknown}), ["pack"])
+    fresh = functools.partial(FakeWorld, torch_names=embedded_names.names("2.13.0"))
+    imports = reader.read(fresh).imports
+    explored.clear()
+    outcomes = reader.failing_submodules(fresh, None, imports, lambda _: is_of_torch)
+    # All of its paths fail, so it does if the usual one does because of torch.
+    assert [outcome.module for outcome in outcomes] == explored == ["pack.fails"] * is_of_torch
 
 
 @pytest.mark.parametrize(
