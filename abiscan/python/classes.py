@@ -14,7 +14,7 @@ from abiscan.python import attributes, special
 from abiscan.python.builtin_methods import construct_built_in
 from abiscan.python.late_bodies import docstring_of
 from abiscan.python.models import enum_
-from abiscan.python.models.dataclasses_ import DataField
+from abiscan.python.models.dataclasses_ import DataField, is_annotated, is_field
 from abiscan.python.private_names import written_name
 from abiscan.python.refusals import missing_arguments, too_many_arguments
 from abiscan.python.statements import Statements, with_parameters
@@ -319,7 +319,7 @@ class ClassMaking(Statements):
             default = cls.find(name, ABSENT)
             if isinstance(default, DataField):
                 default = default.default if default.factory is None else self.call(default.factory, [], {})
-            if default is not ABSENT and not _is_annotated(cls, name, "InitVar"):
+            if default is not ABSENT and not is_annotated(cls, name, "InitVar"):
                 made.attributes[name] = default
             if default is ABSENT and _is_given(cls, name):
                 lacking.append(name)
@@ -331,7 +331,7 @@ class ClassMaking(Statements):
         finish = (class_of(made) or cls).find("__post_init__")
         if isinstance(finish, PythonFunction):
             only_given = [
-                made.attributes.get(name, cls.find(name)) for name in fields if _is_annotated(cls, name, "InitVar")
+                made.attributes.get(name, cls.find(name)) for name in fields if is_annotated(cls, name, "InitVar")
             ]
             self.call_function(finish, [made, *only_given], {})
 
@@ -360,40 +360,11 @@ def _is_abstract_base(ancestor: object) -> bool:
     )
 
 
-def _is_field(cls: Class, name: str) -> bool:
-    """Whether a name that a dataclass annotates is a field of it."""
-    return not _is_annotated(cls, name, "ClassVar", "KW_ONLY")
-
-
-def _is_annotated(cls: Class, name: str, *kinds: str) -> bool:
-    """Whether the annotation of a name is one of these."""
-    for ancestor in cls.ancestry():
-        annotations = ancestor.names.get("__annotations__") if isinstance(ancestor, Class) else None
-        if isinstance(annotations, dict) and name in annotations:
-            return any(kind in getattr(annotations[name], "name", "") for kind in kinds)
-    return False
-
-
 def _shape_of(cls: Class) -> tuple[list[str], list[str], list[str]]:
     """Return the fields of a dataclass or named tuple, those that ``__init__`` takes, and those of them by position."""
-    fields = [name for name in cls.fields() if _is_field(cls, name)]
+    fields = [name for name in cls.fields() if is_field(cls, name)]
     given = [name for name in fields if _is_given(cls, name)]
-    keyword_only = _keyword_only(cls)
-    return fields, given, [name for name in given if name not in keyword_only]
-
-
-def _keyword_only(cls: Class) -> set[str]:
-    """Return the fields that are annotated after ``KW_ONLY``, in the class that each is of."""
-    seen: set[str] = set()
-    after: set[str] = set()
-    for home in cls.ancestry():
-        is_after = False
-        for name in home.annotated if isinstance(home, Class) else ():
-            if is_after and name not in seen:
-                after.add(name)
-            seen.add(name)
-            is_after = is_after or _is_annotated(home, name, "KW_ONLY")  # type: ignore[arg-type]
-    return after
+    return fields, given, [name for name in given if name not in cls.keyword_fields]
 
 
 def _is_given(cls: Class, name: str) -> bool:
@@ -409,7 +380,7 @@ def _check_arguments(cls: Class, positional: list[str], args: list[object], kwar
     values = [cls.find(name, ABSENT) for name in positional]
     values = [value.default if isinstance(value, DataField) and not value.factory else value for value in values]
     defaults = len(values) - values.count(ABSENT)
-    keywords = len(_keyword_only(cls) & kwargs.keys())
+    keywords = len(cls.keyword_fields & kwargs.keys())
     name = f"{cls.qualified or cls.name}.__init__"
     raise thrown(TypeError, too_many_arguments(name, len(positional) + 1, defaults, len(args) + 1, keywords))
 

@@ -402,6 +402,7 @@ class Class(Opaque, Struct, eq=False):
     :ivar is_frozen: whether the fields of its objects cannot be set
     :ivar uncompared: the fields of a dataclass that do not count for that
     :ivar is_hashed: whether the objects of a dataclass may have a hash although they are not frozen
+    :ivar keyword_fields: the fields of a dataclass that ``__init__`` takes as keywords alone
     :ivar subclasses: the classes that derive from it directly
     :ivar is_changed: whether attributes were set or deleted after it was made
     :ivar has_more: whether an attribute was set by a name that is not known
@@ -420,6 +421,7 @@ class Class(Opaque, Struct, eq=False):
     uncompared: frozenset[str] = frozenset()
     is_frozen: bool = False
     is_hashed: bool = False
+    keyword_fields: frozenset[str] = frozenset()
     subclasses: list[Class] = field(default_factory=list)
     is_changed: bool = False
     has_more: bool = False

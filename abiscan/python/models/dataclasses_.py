@@ -20,7 +20,7 @@ class DataField(Modelled, Struct, frozen=True, eq=False):
     :ivar default: ABSENT if there is none
     :ivar factory: the function that makes the default
     :ivar in_init: whether ``__init__`` has an argument for it
-    :ivar is_keyword: whether the code says if that is a keyword
+    :ivar is_keyword: whether that is a keyword; None if the code does not say so
     :ivar is_shown: whether it is in the ``repr`` of an object
     :ivar is_compared: whether objects that differ in it are unequal
     """
@@ -28,7 +28,7 @@ class DataField(Modelled, Struct, frozen=True, eq=False):
     default: object
     factory: object = None
     in_init: bool = True
-    is_keyword: bool = False
+    is_keyword: bool | None = None
     is_shown: bool = True
     is_compared: bool = True
 
@@ -87,7 +87,7 @@ def _model_field(_machine: PythonMachine, _args: Args, kwargs: Kwargs) -> object
         kwargs.get("default", ABSENT),
         kwargs.get("default_factory"),
         kwargs.get("init", True) is not False,
-        "kw_only" in kwargs,
+        kwargs["kw_only"] is not False if "kw_only" in kwargs else None,
         kwargs.get("repr", True) is not False,
         kwargs.get("compare", True) is not False,
     )
@@ -107,8 +107,9 @@ def _model_dataclass(machine: PythonMachine, args: Args, kwargs: Kwargs) -> obje
         cls.is_hashed = (
             kwargs.get("unsafe_hash", False) is not False or kwargs.get("eq", True) is not True or unknown is not None
         )
+        cls.keyword_fields = _keyword_fields(cls, by_default=kwargs.get("kw_only") is True)
         if not machine.is_speculative:
-            _check_fields(cls, keyword_only=kwargs.get("kw_only") is not None, since_3_11=machine.since(3, 11))
+            _check_fields(cls, since_3_11=machine.since(3, 11))
         cls.names.setdefault("__match_args__", tuple(cls.fields()))
         if kwargs.get("init", True) is not False:
             cls.names.setdefault("__init__", FieldsInitialiser(cls))
@@ -152,13 +153,38 @@ def _list_fields(cls: Class) -> dict[str, DataclassField] | NotKnown:
     return made
 
 
-def _check_fields(cls: Class, *, keyword_only: bool, since_3_11: bool) -> None:
+def is_annotated(cls: Class, name: str, *kinds: str) -> bool:
+    """Whether the annotation of a name is one of these."""
+    for ancestor in cls.ancestry():
+        annotations = ancestor.names.get("__annotations__") if isinstance(ancestor, Class) else None
+        if isinstance(annotations, dict) and name in annotations:
+            return any(kind in getattr(annotations[name], "name", "") for kind in kinds)
+    return False
+
+
+def is_field(cls: Class, name: str) -> bool:
+    """Whether a name that a dataclass annotates is a field of it."""
+    return not is_annotated(cls, name, "ClassVar", "KW_ONLY")
+
+
+def _keyword_fields(cls: Class, *, by_default: bool) -> frozenset[str]:
+    """Return the fields that are keywords, those of the bases among them: each base has said so for itself.
+
+    :param by_default: whether those are that the class has itself
+    """
+    bases = [base for base in reversed(cls.ancestry()[1:]) if isinstance(base, Class) and base.is_dataclass]
+    are_keywords = {name: name in base.keyword_fields for base in bases for name in base.fields()}
+    for name in cls.annotated:
+        told = cls.names.get(name)
+        said = told.is_keyword if isinstance(told, DataField) else None
+        are_keywords[name] = by_default if said is None else said
+        by_default = by_default or is_annotated(cls, name, "KW_ONLY")
+    return frozenset(name for name, is_keyword in are_keywords.items() if is_keyword)
+
+
+def _check_fields(cls: Class, *, since_3_11: bool) -> None:
     """Raise what ``dataclass`` raises for a default that can change, and for a field without one after one with it."""
-    annotations = cls.names.get("__annotations__")
-    kinds = (
-        {name: getattr(kind, "name", "") for name, kind in annotations.items()} if isinstance(annotations, dict) else {}
-    )
-    fields = [name for name in cls.fields() if "ClassVar" not in kinds.get(name, "")]
+    fields = [name for name in cls.fields() if is_field(cls, name)]
     for name in cls.annotated:
         default = cls.names.get(name)
         default = default.default if isinstance(default, DataField) else default
@@ -166,13 +192,14 @@ def _check_fields(cls: Class, *, keyword_only: bool, since_3_11: bool) -> None:
         if name in fields and kind is not None:
             text = f"mutable default {kind} for field {name} is not allowed: use default_factory"
             raise thrown(ValueError, text)
-    # Among keywords the order does not matter, and a base that is not known may have fields.
-    if keyword_only or cls.is_open() or any("KW_ONLY" in kind for kind in kinds.values()):
+    # A base that is not known may have fields.
+    if cls.is_open():
         return
     has_default = False
     for name in fields:
         value = cls.find(name, ABSENT)
-        if isinstance(value, DataField) and (value.is_keyword or not value.in_init):
+        # Among keywords the order does not matter.
+        if name in cls.keyword_fields or (isinstance(value, DataField) and not value.in_init):
             continue
         lacks = value is ABSENT or (isinstance(value, DataField) and value.default is ABSENT and value.factory is None)
         if lacks and has_default:

@@ -122,7 +122,7 @@ def reading_of(
 def check_claim(source: str, claim: str) -> None:
     """Check that a claim about what a source defines holds in Python, and that the reading decides it likewise."""
     code = f"{source}\nif not ({claim}):\n    raise ValueError('no')\n"
-    exec(compile(code, "real", "exec"), {"__name__": __name__})  # as Python has it
+    exec(compile(code, "real", "exec", dont_inherit=True), {"__name__": __name__})  # as Python has it
     (outcome,) = reading_of({"p/__init__.py": code}).imports
     assert (outcome.raised, outcome.gaps) == (None, ())
     # The claim is decided, not passed over.

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from abiscan.python.model import Raised
 from abiscan.python.reading import PackageReader
-from tests.unit.python.packages import FakeWorld, TextSources, check_claim
+from tests.unit.python.packages import FakeWorld, TextSources, check_claim, reading_of
 
 SOURCE = """\
 from dataclasses import dataclass, field
@@ -80,6 +81,29 @@ HOLDS = [
 @pytest.mark.parametrize("claim", HOLDS)
 def test_objects(claim: str) -> None:
     check_claim(SOURCE, claim)
+
+
+BASE = "from dataclasses import KW_ONLY, dataclass, field\nfrom typing import ClassVar\n@dataclass\nclass A:\n"
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        f"{BASE}  a: int\n  key: ClassVar[int] = 1\n",  # as FP8Params in vllm 0.22.0
+        f"{BASE}  a: int\n  _: KW_ONLY\n  key: int = 1\n",
+        f"{BASE}  a: int\n  key: int = field(default=1, kw_only=True)\n",
+        f"{BASE}  a: int\n@dataclass(kw_only=True)\nclass A(A):\n  key: int = 1\n",
+    ],
+)
+def test_a_field_may_follow_what_bases_take_as_keywords(source: str) -> None:
+    check_claim(f"{source}@dataclass\nclass B(A):\n  b: int\nb = B(3, 4)\n", "(b.a, b.b, b.key) == (3, 4, 1)")
+
+
+def test_a_field_must_not_follow_the_default_of_a_base() -> None:
+    source = f"{BASE}  key: ClassVar[int] = 1\n  a: int = 1\n@dataclass\nclass B(A):\n  b: int\n"
+    (outcome,) = reading_of({"p/__init__.py": source}).imports
+    assert isinstance(outcome.raised, Raised)
+    assert outcome.raised.message == "non-default argument 'b' follows default argument"
 
 
 ROLE = (
