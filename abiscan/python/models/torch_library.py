@@ -18,7 +18,7 @@ from abiscan.python.models.torch_module import TorchModule, knows_names, lacks, 
 from abiscan.python.operations import describe_value
 from abiscan.python.operators import OperatorValue, error_of_target, note_registration, operator_exists
 from abiscan.python.torch_texts import LIBRARY_SINCE, NAMES_SINCE, NO_OPERATOR, NO_OPERATOR_FOR_META, release_of, says
-from abiscan.python.values import NotKnown, PythonError, Thrown, Why, thrown, torch_error
+from abiscan.python.values import NotKnown, PythonError, TextWithHoles, Thrown, Why, thrown, torch_error
 
 _DEVICES = {
     "cpu": "CPU", "cuda": "CUDA", "xpu": "XPU", "mps": "MPS", "hpu": "HPU", "xla": "XLA", "mtia": "MTIA",
@@ -110,13 +110,13 @@ class LibraryValue(Modelled, Struct, frozen=True, eq=False):
 
     def _model_define(self, machine: PythonMachine, args: Args, kwargs: Kwargs) -> object:
         schema = take_argument(args, kwargs, 0, "schema")
-        name = self.qualify_name(
-            machine, schema.partition("(")[0] if isinstance(schema, str) else schema, "a definition"
-        )
+        # Of a schema with holes, the name is known if the parenthesis behind it stands before the first one.
+        text = schema.shown() if isinstance(schema, TextWithHoles) and "(" in schema.parts[0] else schema
+        name = self.qualify_name(machine, text.partition("(")[0] if isinstance(text, str) else text, "a definition")
         if name is None:
             machine.unclear.add(self.namespace)
         else:
-            _register_definition(machine, name, f"{self.namespace}::{schema}")
+            _register_definition(machine, name, f"{self.namespace}::{text}")
         return name
 
     def _model_impl(self, machine: PythonMachine, args: Args, kwargs: Kwargs) -> object:
@@ -339,10 +339,10 @@ def _define_on(machine: PythonMachine, library: LibraryValue, schema: object) ->
 
 
 def _infer_schema(machine: PythonMachine, args: Args, kwargs: Kwargs) -> object:
-    """Execute ``infer_schema``: what is in the parentheses of a schema does not matter here."""
+    """Execute ``infer_schema``, for what it raises: the parameters in a schema do not matter here."""
     function, *mutates = args or [None]
     _check_annotations(machine, function, {"mutates_args": mutates[0], **kwargs} if mutates else kwargs)
-    return "(...) -> ..."
+    return TextWithHoles("infer_schema()", truth=True, parts=("(", ") -> ", ""))
 
 
 def _old_custom_op(machine: PythonMachine, args: Args, kwargs: Kwargs) -> object:

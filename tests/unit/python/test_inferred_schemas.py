@@ -69,3 +69,16 @@ def unsupported(name: str, type_: str) -> str:
 )
 def test_annotations(code: str, torch: str, message: str | None) -> None:
     assert raised(code, torch) == message
+
+
+def test_the_text_of_a_schema_is_not_known_but_for_its_form() -> None:
+    code = (
+        f"{IMPORTS}def op(x: Tensor) -> Tuple[Tensor, Tensor]: ...\n"
+        "schema = torch.library.infer_schema(op, mutates_args=())\n"
+        "torch.library.Library('ns', 'DEF').define('op' + schema)\n"
+        "taken, given = schema.split(' -> ')\n"
+        "assert given.count('Tensor') == 2\n"  # as IrOpInplaceOverload in vllm 0.22.0
+    )
+    (outcome,) = reading_of({"pkg/__init__.py": code}, FakeWorld(torch_version="2.11.0")).imports
+    assert (outcome.raised, outcome.gaps) == (None, ())
+    assert [registration.operator for registration in outcome.registrations] == ["ns::op"]
