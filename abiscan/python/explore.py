@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -22,6 +22,10 @@ _CERTAIN = frozenset({"NameError", "SystemExit", PROCESS_ENDS})
 _LEAST_TOGETHER = 2
 _MOST_MISTAKES = 4
 """How often an import that ends by mistake is run again."""
+
+
+def _never(_runs: list[Run]) -> bool:
+    return False
 
 
 class Explored(Struct, frozen=True, kw_only=True):
@@ -79,27 +83,37 @@ def _is_mistaken(runs: Runs, run: Run) -> bool:
     return not is_certain(raised, runs.library.surroundings)
 
 
-def explore_import(
-    runs: Runs, module: str, *, others_matter: Callable[[ImportOutcome], bool] = lambda _usual: True
-) -> Explored:
-    """Import a module on each path that matters.
+def explore_import(runs: Runs, module: str) -> Explored:
+    """Import a module on each path that matters."""
+    return _explore_from(runs, module, runs.run(module))
 
-    :param others_matter: whether the other paths may make a difference, by what the usual one ends in
+
+def explore_failure(
+    runs: Runs, module: str, may_count: Callable[[ImportOutcome], bool], ways: Iterable[Choices]
+) -> Explored:
+    """Import a module on its usual path, and on others only to see whether it fails on all of them.
+
+    :param may_count: whether it matters that it does, by what its usual path ends in
+    :param ways: what others that failed were found to succeed with: tried first
     """
     first = runs.run(module)
-    # Where all paths fail, users see what fails on this machine, which the usual one does not tell then.
-    is_enough = first.raised is None or not first.trace.lacking
-    if is_enough and not others_matter(usual := _summarise(module, [first])):
+    usual = _summarise(module, [first])
+    # Where all paths fail, users see what fails on this machine, which the usual one may not tell.
+    if first.raised is None or not (first.trace.lacking or may_count(usual)):
         return Explored(outcome=usual, runs=(first,))
-    return _explore_from(runs, module, first)
+    return _explore_from(runs, module, first, ways, only_failing=True)
 
 
-def _explore_from(runs: Runs, module: str, first: Run) -> Explored:
+def _explore_from(
+    runs: Runs, module: str, first: Run, ways: Iterable[Choices] = (), *, only_failing: bool = False
+) -> Explored:
     # So far, packages that are not required, and that the code can do without, were absent. In one more run, all of
     # them exist, to see what is loaded and registered for users who have them; how that run ends does not count.
-    more = bool(first.trace.registrations) or not load_everything(runs.library, [first])
+    more = not only_failing and (bool(first.trace.registrations) or not load_everything(runs.library, [first]))
     decisions = [decision for spot, decision in first.trace.decisions.items() if spot not in first.choices]
-    runs_made, are_all = _confirm(runs, module, _explore(runs, module, first, decisions, more=more))
+    until = _may_succeed if only_failing else _never
+    explored = _explore(runs, module, first, decisions, ways, more=more, until=until)
+    runs_made, are_all = _confirm(runs, module, explored)
     outcome = _summarise(module, runs_made)
     if outcome.raised is Answer.UNKNOWN and are_all and all(isinstance(run.raised, Raised) for run in runs_made):
         # It fails whatever is unknown: users see the error that it raises on this machine.
@@ -144,13 +158,15 @@ def _explore(
     module: str,
     first: Run,
     decisions: list[Decision],
+    ways: Iterable[Choices] = (),
     *,
     more: bool,
-    until: Callable[[list[Run]], bool] = lambda _runs: False,
+    until: Callable[[list[Run]], bool] = _never,
     until_loaded: bool = False,
 ) -> tuple[list[Run], bool]:
     """Return runs that take some decisions the other way, and whether they are all that there are.
 
+    :param ways: the paths to take first
     :param more: whether packages that are not required may make a difference
     :param until: tells of the runs so far whether they are enough
     :param until_loaded: whether these runs only matter until they have loaded all libraries
@@ -160,7 +176,7 @@ def _explore(
     # depends on one condition alone. Only what such a path newly meets is combined with it. Those of the target come
     # first: none of them must go unnoticed if there are too many.
     decisions.sort(key=lambda decision: decision.why is not Why.TARGET)
-    waiting: list[Choices] = [{**first.choices, decision.spot: not decision.condition.taken} for decision in decisions]
+    waiting = [*ways, *({**first.choices, decision.spot: not decision.condition.taken} for decision in decisions)]
     runs_made, seen = [first], list[Choices]([{}])
     together = None if until_loaded else _followed_together(runs, module, first, decisions)
     if together is not None:

@@ -8,10 +8,10 @@ from itertools import accumulate
 from typing import Final
 
 from abiscan.python.dynamic_names import absolute_name, package_of
-from abiscan.python.explore import explore_import
+from abiscan.python.explore import explore_failure
 from abiscan.python.imports import PythonInterpreter
 from abiscan.python.library import PythonCode
-from abiscan.python.machine import Exhausted
+from abiscan.python.machine import Choices, Exhausted
 from abiscan.python.model import Answer, ImportOutcome
 from abiscan.python.models.companions import may_miss
 from abiscan.python.runs import UNFINISHED, Runs
@@ -21,6 +21,7 @@ from abiscan.python.uses import try_import
 
 _MOST_IN_TURN: Final = 200
 _MOST_APART: Final = 40
+_MOST_WAYS: Final = 2
 _OPERATORS: Final = "torch.ops."
 
 
@@ -117,6 +118,8 @@ class _Search:
         self._runs, self._library, self._reached, self._counts = runs, runs.library, reached, counts
         self._followed: dict[str, bool] = {}
         """Whether each import that was followed succeeds."""
+        self._ways: list[Choices] = []
+        """What imports succeed with that fail on their usual path."""
         self._imports: dict[str, frozenset[str]] = {}
         self._asked = 0
         self.failing: dict[str, ImportOutcome] = {}
@@ -153,8 +156,11 @@ class _Search:
         if name not in self._followed:
             if len(self._followed) >= _MOST_APART:
                 return False
-            outcome = explore_import(self._runs, name, others_matter=self._may_count).outcome
+            explored = explore_failure(self._runs, name, self._may_count, self._ways)
+            outcome = explored.outcome
             self._followed[name] = outcome.raised is None
+            ways = [run.choices for run in explored.runs if run.raised is None and run.choices not in ({}, *self._ways)]
+            self._ways = [*self._ways, *ways][:_MOST_WAYS]
             if outcome.raised is None:
                 self._reached |= outcome.imported
             elif self._counts(outcome):

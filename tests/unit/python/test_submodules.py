@@ -7,9 +7,8 @@ import functools
 import pytest
 
 from abiscan.python import explore, submodules
-from abiscan.python.explore import explore_import
+from abiscan.python.model import Raised
 from abiscan.python.reading import PackageReader
-from abiscan.python.runs import Run, Runs
 from abiscan.torches import embedded_names
 from tests.unit.python.packages import FakeWorld, TextSources
 
@@ -24,13 +23,13 @@ ABSENT = "import torch\ntry:\n    import torch._six\nexcept ImportError:\n    pa
 
 def test_a_package_that_puts_something_else_in_its_place_is_not_imported_again(monkeypatch: pytest.MonkeyPatch) -> None:
     imported: list[str] = []
-    explore = explore_import
+    explored = explore.explore_failure
 
-    def note(*args: object, **options: object) -> object:
+    def note(*args: object) -> object:
         imported.append(str(args[1]))
-        return explore(*args, **options)  # type: ignore[arg-type]
+        return explored(*args)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(submodules, "explore_import", note)
+    monkeypatch.setattr(submodules, "explore_failure", note)
     files = {
         "pack/__init__.py": "",
         "pack/lazy/__init__.py": LAZY,
@@ -53,9 +52,9 @@ def test_one_path_is_enough_where_a_module_fails_for_another_reason(
     explored: list[str] = []
     explore_from = explore._explore_from
 
-    def note(runs: Runs, module: str, first: Run) -> explore.Explored:
-        explored.append(module)
-        return explore_from(runs, module, first)
+    def note(*args: object, **options: object) -> object:
+        explored.append(str(args[1]))
+        return explore_from(*args, **options)  # type: ignore[arg-type]
 
     monkeypatch.setattr(explore, "_explore_from", note)
     unknown = "import other_thing\nif other_thing.there: raise RuntimeError(1)\nraise RuntimeError(2)\n"
@@ -66,6 +65,29 @@ def test_one_path_is_enough_where_a_module_fails_for_another_reason(
     outcomes = reader.failing_submodules(fresh, None, imports, lambda _: is_of_torch)
     # All of its paths fail, so it does if the usual one does because of torch.
     assert [outcome.module for outcome in outcomes] == explored == ["pack.fails"] * is_of_torch
+
+
+def test_what_one_module_succeeds_with_is_tried_first_for_the_next(monkeypatch: pytest.MonkeyPatch) -> None:
+    runs: list[int] = []
+    explored = explore.explore_failure
+
+    def note(*args: object) -> object:
+        result = explored(*args)  # type: ignore[arg-type]
+        runs.append(len(result.runs))
+        return result
+
+    monkeypatch.setattr(submodules, "explore_failure", note)
+    loading = (
+        "import other, torch\nif other.a: torch.ops.load_library(other.b)\nif other.c: torch.ops.load_library('c')\n"
+    )
+    shared = f"{loading}if not other.d: from torch._six import inf\n"
+    files = {"pack/__init__.py": "", "pack/shared.py": shared}
+    files |= {f"pack/{name}.py": f"{ABSENT}import pack.shared\n" for name in ("first", "third")}
+    fresh = functools.partial(FakeWorld, torch_names=embedded_names.names("2.13.0"))
+    reader = PackageReader(TextSources(files), ["pack"])
+    imports = reader.read(fresh).imports
+    assert not reader.failing_submodules(fresh, None, imports, lambda outcome: isinstance(outcome.raised, Raised))
+    assert runs == [4, 2, 2]
 
 
 @pytest.mark.parametrize(
