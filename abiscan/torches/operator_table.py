@@ -10,9 +10,10 @@ import functools
 import itertools
 import operator
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from typing import Final, TypeVar
+from typing import Any, Final, TypeVar
 
-from msgspec.json import decode
+from msgspec import Raw, Struct
+from msgspec.json import Decoder, decode
 
 from abiscan.dispatch.operators import Fallback, Kernel, Operator, Operators, Place
 from abiscan.python.torch_texts import DEFAULT_OVERLOAD
@@ -30,6 +31,22 @@ from abiscan.torches.operator_format import (
 
 _MOST_CACHED: Final = 512  # blocks
 _T = TypeVar("_T")
+
+
+class _Row(Struct, array_like=True, frozen=True):
+    """An ``OperatorRow`` whose kernels, most of a block, are not decoded: few questions are about them."""
+
+    name: str
+    definitions: list[Any]
+    types: Raw
+    kernels: Raw
+
+    def whole(self) -> OperatorRow:
+        """Return the row with its kernels."""
+        return OperatorRow(self.name, self.definitions, decode(self.types), decode(self.kernels))
+
+
+_ROWS: Final = Decoder(list[_Row])
 
 
 class OperatorTable(Table):
@@ -50,7 +67,7 @@ class OperatorTable(Table):
         rows = list(file.list_rows(names))
         return Operators(
             operators={operator.name: operator for row in rows for operator in view.definitions_of(row)},
-            kernels=tuple(kernel for row in rows for kernel in view.kernels_of(row)),
+            kernels=tuple(kernel for row in rows for kernel in view.kernels_of(row.whole())),
             fallbacks=view.fallbacks,
             namespaces=view.namespaces,
             classes=view.classes,
@@ -151,7 +168,7 @@ class _OperatorFile:
         defined: list[NameRow] = decode(self._file.read(block))
         return defined
 
-    def list_rows(self, names: Collection[str] | None) -> Iterator[OperatorRow]:
+    def list_rows(self, names: Collection[str] | None) -> Iterator[_Row]:
         if names is None:
             for number in range(len(self._blocks)):
                 yield from self._read_block(number).values()
@@ -162,8 +179,8 @@ class _OperatorFile:
             if number >= 0 and (row := self._block(number).get(name)):
                 yield row
 
-    def _read_block(self, number: int) -> dict[str, OperatorRow]:
-        return {row.name: row for row in map(OperatorRow._make, decode(self._blocks.read(number)))}
+    def _read_block(self, number: int) -> dict[str, _Row]:
+        return {row.name: row for row in _ROWS.decode(self._blocks.read(number))}
 
     @functools.cached_property
     def _shared(self) -> SharedPart:
@@ -212,7 +229,7 @@ class _Build:
         }
         self.gaps = tuple(gap for gaps in self._select_values(shared["gaps"]) for gap in gaps)
 
-    def definitions_of(self, row: OperatorRow) -> Iterator[Operator]:
+    def definitions_of(self, row: _Row) -> Iterator[Operator]:
         """Yield the definition of an operator, if this build has one."""
         for schema, tags, place, builds in row.definitions:
             if self.has[builds]:
@@ -253,6 +270,6 @@ class _Build:
         raise ValueError("the places of a table of operators are damaged")
 
 
-def _schema_of(row: OperatorRow, schema: str) -> str:
+def _schema_of(row: _Row, schema: str) -> str:
     """Return the whole schema of what is in the file."""
     return schema[1:] if schema.startswith(WHOLE) else row.name + schema
