@@ -119,12 +119,18 @@ def exported_by_release(name: str, machine: Machine) -> Mapping[TorchVersion, bo
 def libraries_exporting(name: str, machine: Machine) -> frozenset[str]:
     """Return the libraries of torch that export a name in any release."""
     columns = _make_table().columns_with(name)
-    return frozenset(
-        library
-        for record in (_records_for(machine) if columns else ())
-        for library, described in record["libraries"].items()
-        if columns >> described["column"] & 1
-    )
+    of_libraries = _columns_of_libraries(machine).items() if columns else ()
+    return frozenset(library for library, of_library in of_libraries if columns & of_library)
+
+
+@functools.cache
+def _columns_of_libraries(machine: Machine) -> dict[str, int]:
+    """Return the columns that each library has in all builds, as a bit set."""
+    columns: dict[str, int] = {}
+    for record in _records_for(machine):
+        for library, described in record["libraries"].items():
+            columns[library] = columns.get(library, 0) | 1 << described["column"]
+    return columns
 
 
 @functools.cache

@@ -33,6 +33,7 @@ def put_records(monkeypatch: pytest.MonkeyPatch, records: list[dict[str, Any]]) 
     monkeypatch.setattr(embedded, "_records_for", lambda _: records)
     monkeypatch.setattr(embedded, "_records_of_release", embedded._records_of_release.__wrapped__)
     monkeypatch.setattr(embedded, "_columns_of_builds", embedded._columns_of_builds.__wrapped__)
+    monkeypatch.setattr(embedded, "_columns_of_libraries", embedded._columns_of_libraries.__wrapped__)
 
 
 @pytest.mark.parametrize(
