@@ -22,6 +22,19 @@ def test_says_which_releases_have_it(name: str, words: str) -> None:
     assert words in str(history(name))
 
 
+@pytest.mark.parametrize(
+    ("name", "span"),
+    [
+        ("torch.amp.custom_bwd", ("2.4.0", None)),
+        ("torch._six", (None, "1.13.1")),
+        ("torch.nn.Module", (None, None)),
+        ("torch.nope_that_never_was", (None, None)),
+    ],
+)
+def test_the_span_has_an_end_where_a_release_lacks_it(name: str, span: tuple[str | None, str | None]) -> None:
+    assert history(name).span == span
+
+
 def test_what_is_not_known_is_said_so() -> None:
     found = history("torch.backends.cudnn.perhaps")
 

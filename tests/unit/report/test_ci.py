@@ -275,6 +275,12 @@ def test_every_view_says_for_which_build_a_verdict_holds() -> None:
         other_builds={"2.9.1+cu128": PackageVerdict.IMPORT_FAILS},
     )
     report = Report(results=(result(other_builds=other),), packages=(package,))
+    document = json.loads(report.to_json())
+    assert [item["other_builds"] for item in (*document["packages"], *document["results"])] == [
+        {"2.9.1+cu128": "import-fails"},
+        {"2.9.1+cu128": "fails"},
+    ]
+    assert "other_builds" not in json.loads(FULL.to_json())["results"][0]
     assert "loads on torch 2.9.1+cpu (fails on torch 2.9.1+cu128)" in github.render_annotations(report)
     text = markdown.render_markdown(report)
     assert "| 2.9.1\\+cpu | ✅ loads (fails on torch 2.9.1\\+cu128) |  |" in text
@@ -385,11 +391,11 @@ def test_annotations_have_the_error_where_the_finding_is_its_cause(effect: Effec
 
 
 @pytest.mark.parametrize("names", [("_C.so",), ("_C.so", "_D.so")])
-def test_markdown_counts_the_files_of_which_a_finding_is(names: tuple[str, ...]) -> None:
-    results = tuple(failure(path=f"pkg/{name}", findings=(BROKEN,)) for name in names)
+def test_markdown_and_sarif_name_the_files_of_which_a_finding_is(names: tuple[str, ...]) -> None:
+    results = (*(failure(path=f"pkg/{name}", findings=(BROKEN,)) for name in names), result(path="pkg/_E.so"))
     libraries = tuple(
         UsedLibrary(
-            path=each.path, file=each.path, loaded_at=None, how=HowLoaded.IMPORT, used=True, verdict=Verdict.FAILS
+            path=each.path, file=each.path, loaded_at=None, how=HowLoaded.IMPORT, used=True, verdict=each.verdict
         )
         for each in results
     )
@@ -403,7 +409,11 @@ def test_markdown_counts_the_files_of_which_a_finding_is(names: tuple[str, ...])
         verdict=PackageVerdict.IMPORT_FAILS,
         libraries=libraries,
     )
-    text = markdown.render_markdown(Report(results=results, packages=(package,)))
+    report = Report(results=results, packages=(package,))
+    text = markdown.render_markdown(report)
     assert text.count(f"**{RULE}**") == 1
+    (of_rule,) = (entry for entry in run_of(report)["results"] if entry["ruleId"] == RULE)
+    places = (*of_rule["locations"], *of_rule["relatedLocations"])
+    assert [place["logicalLocations"][0]["fullyQualifiedName"] for place in places] == [f"pkg/{name}" for name in names]
     assert ("in 2 files: `pkg/_C.so`, `pkg/_D.so`" in text) is (len(names) > 1)
     assert " files: " not in text or len(names) > 1

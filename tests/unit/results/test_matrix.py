@@ -12,6 +12,7 @@ from abiscan.results.matrix import (
     Matrix,
     PackageRow,
     Row,
+    cuda_versions,
     describe_problem,
     format_advice,
     format_cell,
@@ -179,3 +180,16 @@ def test_markdown_has_the_newest_release_first() -> None:
         "- `y.whl`: nothing to check: nothing in it",
     ]
     assert render_matrix(matrix(unchecked=(PLAIN,))).splitlines() == lines[-1:]
+
+
+def test_the_cuda_of_releases_is_told_where_a_target_fails_for_it() -> None:
+    of_cuda = failure(torch_cuda="12", findings=(finding(rule="cuda-runtime-mismatch"),))
+    of_symbol = failure(torch_cuda="12", findings=(finding(),))
+    loads, without = result(torch_cuda="13"), result()
+    table = matrix(
+        row({"2.8.0": of_cuda, "2.9.1": loads, "2.9.0": without}),
+        row({"2.8.0": of_symbol, "2.9.1": loads}, target="y.whl"),
+        releases=("2.8.0", "2.9.0", "2.9.1"),
+    )
+    assert cuda_versions(table, "x.whl") == {"12": ["2.8.0"], "13": ["2.9.1"]}
+    assert cuda_versions(table, "y.whl") == {}

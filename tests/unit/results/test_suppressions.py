@@ -204,3 +204,15 @@ def test_the_nearest_configuration_counts(tmp_path: Path) -> None:
     (tmp_path / "pyproject.toml").write_text("[tool.abiscan]\n", encoding="utf-8")
     (tmp_path / "a" / "pyproject.toml").write_text("[tool.other]\n", encoding="utf-8")
     assert find_configuration(inner) == (tmp_path / "pyproject.toml", None)
+
+
+def test_a_configuration_inside_of_a_target_has_no_say(tmp_path: Path) -> None:
+    inner = tmp_path / "target" / "a"
+    inner.mkdir(parents=True)
+    own, others = inner / "pyproject.toml", tmp_path / "target" / "pyproject.toml"
+    own.write_text("[tool.other]\n", encoding="utf-8")
+    assert find_configuration(inner, [str(tmp_path / "target")]) == (None, None)
+    others.write_text("[tool.abiscan]\n", encoding="utf-8")
+    assert find_configuration(inner, [str(tmp_path / "target")]) == (None, others)
+    assert find_configuration(inner, [str(inner)]) == (others, None)
+    assert find_configuration(inner, [str(tmp_path / "targ")]) == (others, None)
