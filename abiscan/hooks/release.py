@@ -74,7 +74,7 @@ def check_release(
     return ReleaseReport(
         wheels=tuple(compare_wheel(wheel, earlier) for wheel in wheels),
         problems=(
-            *(problem for of_package in _by_name(wheels).values() for problem in _differences_among(of_package)),
+            *(problem for of_package in _by_name(wheels).values() for problem in differences_among(of_package)),
             *_missing_platforms(wheels, earlier),
         ),
         against=tuple(wheel.target for wheel in earlier),
@@ -211,7 +211,7 @@ def _place_of(wheel: ReleaseWheel) -> tuple[str, str, str | None]:
     return wheel.name, wheel.python, wheel.machine
 
 
-def _differences_among(wheels: Sequence[ReleaseWheel]) -> Iterator[ReleaseProblem]:
+def differences_among(wheels: Sequence[ReleaseWheel]) -> Iterator[ReleaseProblem]:
     """Yield what the wheels of one package do not have in common."""
     places = {(wheel.python, wheel.machine) for wheel in wheels}
     for machine in dict.fromkeys(wheel.machine for wheel in wheels):

@@ -147,6 +147,12 @@ def test_what_is_no_torch_is_one_line_and_exits_with_2(tmp_path: Path) -> None:
     assert run("2.6.0", str(tmp_path / "none"), code=2).startswith(f"abiscan: {tmp_path / 'none'}: does not exist")
 
 
+@pytest.mark.parametrize("words", [("--format", "markdown"), ("--extra", "gpu")])
+def test_what_is_for_locks_is_not_for_torches(words: tuple[str, str]) -> None:
+    output = run("2.6.0", "2.7.0", *words, code=2)
+    assert "--format markdown and the options for locks are for two locks" in output
+
+
 # abiscan releases: 2.12.1 has a CUDA build only, 2.13.0 one of each kind.
 @pytest.mark.parametrize(
     ("old", "new", "compared"),

@@ -18,7 +18,7 @@ from rich.console import Console
 import abiscan
 from abiscan.cli import main
 from abiscan.findings import Effect
-from abiscan.hooks.release import compare_wheel, with_requirement, with_tags
+from abiscan.hooks.release import compare_wheel, differences_among, with_requirement, with_tags
 from abiscan.report import release_text
 from abiscan.results.release import ReleaseProblem, ReleaseReport, ReleaseWheel
 from abiscan.results.unchecked import Unchecked
@@ -111,6 +111,27 @@ def test_what_is_worse_than_in_the_last_release(
 ) -> None:
     old, new = made_wheel(**before), made_wheel(**{"version": "2.0", **after})
     assert [problem.message for problem in compare_wheel(new, [old]).problems] == problems
+
+
+@pytest.mark.parametrize(
+    ("wheels", "messages"),
+    [
+        (({}, {"python": "cp313-cp313"}, {"python": "cp313-cp313", "machine": "aarch64"}), ["cp312-cp312"]),
+        (({}, {"version": "1.1"}), ["the wheels are of 2 versions"]),
+        (({"gpus": ("9.0",)}, {"gpus": ("9.0",)}), []),
+        (({"gpus": ("9.0",)}, {}), ["different GPUs: 9.0 in cp312-cp312-any; none in cp312-cp312-any"]),
+        # What a wheel is about to require counts, or else what it requires.
+        (({"requires_dist": "torch>=2.9", "declared": "torch>=2"}, {"declared": "torch>=2.9"}), []),
+        (({"requires_dist": "torch>=2.9", "declared": "torch>=2"}, {"declared": "torch>=2"}), ["torch>=2; torch>=2.9"]),
+        (({}, {"declared": "torch>=2"}), ["require different torches: no requirement; torch>=2"]),
+    ],
+)
+def test_what_the_wheels_of_a_package_do_not_share(wheels: tuple[dict[str, Any], ...], messages: list[str]) -> None:
+    problems = list(differences_among([made_wheel(**changes) for changes in wheels]))
+    assert [problem.message.endswith(message) for problem, message in zip(problems, messages, strict=True)] == [
+        True for _ in messages
+    ]
+    assert {problem.effect for problem in problems} <= {Effect.NOTE}
 
 
 PROBLEM = ReleaseProblem(rule=None, effect=Effect.LOAD_FAILS, message="", fix="")

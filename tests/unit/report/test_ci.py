@@ -19,9 +19,16 @@ from abiscan.inputs.kinds import TargetKind
 from abiscan.python.model import HowLoaded
 from abiscan.report import github, junit, markdown, sarif
 from abiscan.results.check import Report, Suppressed
-from abiscan.results.package import ConditionKind, PackageResult, PackageVerdict, UsedLibrary, VerdictCondition
+from abiscan.results.package import (
+    ConditionKind,
+    ImportFailure,
+    PackageResult,
+    PackageVerdict,
+    UsedLibrary,
+    VerdictCondition,
+)
 from abiscan.results.unchecked import Unchecked
-from abiscan.results.verdict import Verdict
+from abiscan.results.verdict import How, Verdict
 from abiscan.rules import RULES
 from tests.unit.report.reports import failure, finding, result
 
@@ -399,6 +406,8 @@ def test_markdown_and_sarif_name_the_files_of_which_a_finding_is(names: tuple[st
         )
         for each in results
     )
+    words = {"exception": "ImportError", "message": "build it first", "cause": "undefined symbol: f"}
+    failed = ImportFailure(how=How.RAISES, file=None, line=None, **words)
     package = PackageResult(
         target="pkg.whl",
         name="pkg",
@@ -407,13 +416,21 @@ def test_markdown_and_sarif_name_the_files_of_which_a_finding_is(names: tuple[st
         torch_build="2.9.1+cpu",
         module="pkg",
         verdict=PackageVerdict.IMPORT_FAILS,
+        error=failed,
         libraries=libraries,
     )
     report = Report(results=results, packages=(package,))
     text = markdown.render_markdown(report)
     assert text.count(f"**{RULE}**") == 1
-    (of_rule,) = (entry for entry in run_of(report)["results"] if entry["ruleId"] == RULE)
+    of_package, of_rule = run_of(report)["results"]
+    assert (of_package["ruleId"], of_rule["ruleId"]) == ("package", RULE)
+    assert of_package["message"]["text"].splitlines() == [
+        "pkg 1.0 on torch 2.9.1+cpu: import fails - ImportError: build it first",
+        "undefined symbol: f",
+    ]
     places = (*of_rule["locations"], *of_rule["relatedLocations"])
     assert [place["logicalLocations"][0]["fullyQualifiedName"] for place in places] == [f"pkg/{name}" for name in names]
+    assert [place["physicalLocation"]["region"] for place in places] == [{"startLine": 1}] * len(names)
+    assert "  - `f0()`, found: `f0(int)`\n" in text
     assert ("in 2 files: `pkg/_C.so`, `pkg/_D.so`" in text) is (len(names) > 1)
     assert " files: " not in text or len(names) > 1

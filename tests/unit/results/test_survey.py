@@ -11,7 +11,11 @@ from rich.console import Console
 
 import abiscan
 from abiscan.report.survey_text import render_summary
-from abiscan.results.survey import SurveyEntry, SurveySummary
+from abiscan.results.check import Report
+from abiscan.results.survey import SurveyEntry, SurveyResult, SurveySummary
+from abiscan.results.unchecked import Unchecked
+from abiscan.results.verdict import Verdict
+from tests.unit.report import reports
 
 
 def line(target: str = "a.whl", torch: str = "2.9.1", **changes: Any) -> dict[str, Any]:
@@ -135,3 +139,18 @@ def test_a_summary_as_text() -> None:
         "2  undefined-symbol: no f (a-1.whl)",
         "1  no g (a-1.whl)",
     ]
+
+
+@pytest.mark.parametrize(
+    ("report", "verdict"),
+    [
+        (Report(results=()), "no-extension"),
+        (Report(results=(), unchecked=(Unchecked(target="a", problem="", fix="", readable=True),)), "no-extension"),
+        (Report(results=(), unchecked=(Unchecked(target="a", problem="", fix="", readable=False),)), "unreadable"),
+        (Report(results=(reports.result(), reports.failure(), reports.result(verdict=Verdict.UNKNOWN))), "fails"),
+        (Report(results=(reports.result(), reports.result(verdict=Verdict.UNKNOWN))), "unknown"),
+        (Report(results=(reports.result(),)), "loads"),
+    ],
+)
+def test_the_verdict_of_a_line(report: Report, verdict: str) -> None:
+    assert SurveyResult(target="a", sha256=None, torch="2.9.1", report=report).verdict == verdict
