@@ -406,8 +406,8 @@ def test_markdown_and_sarif_name_the_files_of_which_a_finding_is(names: tuple[st
         )
         for each in results
     )
-    words = {"exception": "ImportError", "message": "build it first", "cause": "undefined symbol: f"}
-    failed = ImportFailure(how=How.RAISES, file=None, line=None, **words)
+    words, cause = "build it first", "undefined symbol: f"
+    failed = ImportFailure(how=How.RAISES, exception="ImportError", message=words, file=None, line=None, cause=cause)
     package = PackageResult(
         target="pkg.whl",
         name="pkg",
