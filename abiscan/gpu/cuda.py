@@ -90,7 +90,7 @@ def _read_entries(read: Read, at: int, end: int, most: int, unknown: dict[int, N
 def _read_group(read: Read, at: int, room: int, flags: int, offset: int) -> Iterator[Entry]:
     """Yield the code in a group: for each piece a record like the header of an entry, after their number and size."""
     head = read(at, min(room, _LARGEST_HEADER)) if room > 0 else b""
-    count, size = _GROUP_HEAD.unpack_from(head) if len(head) >= _GROUP_HEAD.size else (0, 0)
+    count, size = _GROUP_HEAD.unpack_from(head.ljust(_GROUP_HEAD.size, b"\0"))
     # Both numbers come from the file: the records must fit into what was read.
     if count * _ENTRY.size > len(head) - _GROUP_HEAD.size or size > room:
         raise Damaged(f"a group of {count} pieces of code at {at:#x}")

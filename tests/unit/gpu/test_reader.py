@@ -7,8 +7,9 @@ import random
 import shutil
 import struct
 import subprocess
+import sys
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import pytest
 
@@ -16,6 +17,11 @@ from abiscan.gpu import cuda, hip, reader
 from abiscan.gpu.model import CodeKind, Compression, Container, GpuCode
 from abiscan.gpu.reader import read_gpu_code
 from tests.unit.gpu.samples import FOLDER, NAMES, read, read_bytes
+
+if sys.version_info >= (3, 14):
+    from compression import zstd
+else:
+    from backports import zstd
 
 RECORD: dict[str, dict[str, list[str]]] = json.loads((FOLDER / "cuobjdump.json").read_text("utf-8"))
 
@@ -210,32 +216,43 @@ def test_the_first_compressed_bundles_go_to_the_end_of_their_section() -> None:
 
 
 @pytest.mark.parametrize("version", [2, 3])
-def test_a_compressed_bundle(version: int) -> None:
+@pytest.mark.parametrize(("method", "compress"), [(0, zlib.compress), (1, zstd.compress)], ids=["zlib", "zstd"])
+def test_a_compressed_bundle(version: int, method: int, compress: Callable[[bytes], bytes]) -> None:
     plain = bundle("gfx942")
-    packed = zlib.compress(plain)
+    packed = compress(plain)
     if version == 2:
-        head = struct.pack("<4sHHIIQ", b"CCOB", 2, 0, 24 + len(packed), len(plain), 0)
+        head = struct.pack("<4sHHIIQ", b"CCOB", 2, method, 24 + len(packed), len(plain), 0)
     else:
-        head = struct.pack("<4sHHQQQ", b"CCOB", 3, 0, 32 + len(packed), len(plain), 0)
+        head = struct.pack("<4sHHQQQ", b"CCOB", 3, method, 32 + len(packed), len(plain), 0)
     assert bundles((head + packed).ljust(8192, b"\0") + bundle("gfx908")) == [["gfx942"], ["gfx908"]]
 
 
 @pytest.mark.parametrize(
-    "section",
+    ("section", "problem"),
     [
-        b"garbage",
-        b"__CLANG_OFFLOAD_BUNDLE__" + b"\xff" * 64,
-        b"CCOB\x03\0\1\0",
-        bundle("gfx942")[:100],
-        struct.pack("<4sHHIIQ", b"CCOB", 2, 0, 64, 4096, 0) + bytes(40),
-        struct.pack("<4sHHIIQ", b"CCOB", 2, 0, 1 << 31, 4096, 0) + zlib.compress(bundle("gfx942")),
-        struct.pack("<4sHHQQQ", b"CCOB", 3, 0, 4 << 10, 1 << 62, 0) + zlib.compress(bytes(1 << 20)).ljust(4096),
-        struct.pack("<4sHHIIQ", b"CCOB", 2, 7, 64, 4096, 0) + bytes(40),
+        (b"garbage", "no bundle at 0x0"),
+        (b"__CLANG_OFFLOAD_BUNDLE__" + b"\xff" * 64, "a bundle of 18446744073709551615 pieces of code at 0x0"),
+        (b"CCOB\x03\0\1\0", "a bundle ends too early"),
+        (bundle("gfx942")[:100], "a bundle ends too early"),
+        (bundle("gfx942")[:130], "the directory of the bundle at 0x0 does not end"),
+        (struct.pack("<4sHHIIQ", b"CCOB", 2, 0, 64, 4096, 0) + bytes(40), "damaged zlib at 0x0"),
+        (struct.pack("<4sHHIIQ", b"CCOB", 2, 1, 64, 4096, 0) + bytes(40), "damaged zstd"),
+        (struct.pack("<4sHHIIQ", b"CCOB", 2, 0, 24, 4096, 0) + bytes(40), "0x0 is longer than its section"),
+        (
+            struct.pack("<4sHHIIQ", b"CCOB", 2, 0, 1 << 31, 4096, 0) + zlib.compress(bundle("gfx942")),
+            "the bundle at 0x0 is longer than its section",
+        ),
+        (
+            struct.pack("<4sHHQQQ", b"CCOB", 3, 0, 4 << 10, 1 << 62, 0) + zlib.compress(bytes(1 << 20)).ljust(4096),
+            "no bundle",
+        ),
+        (struct.pack("<4sHHIIQ", b"CCOB", 2, 7, 64, 4096, 0) + bytes(40), "compressed by an unknown method"),
     ],
 )
-def test_a_damaged_bundle_is_said(section: bytes) -> None:
-    with pytest.raises((cuda.Damaged, hip.NoZstd)):
+def test_a_damaged_bundle_is_said(section: bytes, problem: str) -> None:
+    with pytest.raises((cuda.Damaged, hip.NoZstd)) as error:
         bundles(section)
+    assert problem in str(error.value)
 
 
 def test_little_of_a_file_is_read() -> None:
