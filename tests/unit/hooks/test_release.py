@@ -199,3 +199,38 @@ def test_long_lines_are_not_broken() -> None:
     lines = stream.getvalue().splitlines()
     assert lines[0] == name
     assert lines[-1] == "ready: 1 wheel"
+
+
+def test_text_has_what_each_wheel_needs_and_what_to_write() -> None:
+    of_rule = ReleaseProblem(rule="a-rule", effect=Effect.LOAD_FAILS, message="it is so", fix="mend it")
+    note = ReleaseProblem(rule=None, effect=Effect.NOTE, message="they differ", fix="build all")
+    corrected = {"requires_dist": "torch>=2.9", "tags": "cp312-cp312-linux_x86_64", "stamp": "a stamp", "written": "b"}
+    needs = {"declared": "torch>=2", "glibc": "2.28", "stable_abi": "ready", "gpus": tuple("123456789")}
+    whole = made_wheel(works_on=("2.9.0",), unknown_on=("2.8.0",), problems=(of_rule,), **needs, **corrected)
+    report = ReleaseReport(wheels=(whole, made_wheel(target="c.whl")), problems=(note,), against=("old.whl",))
+    stream = io.StringIO()
+    release_text.render_release(report, Console(file=stream, width=80), Effect.CORRUPTS)
+    assert stream.getvalue().splitlines() == [
+        "a.whl",
+        "  torch: works on 2.9.0; requires torch>=2",
+        "  torch: unknown on 2.8.0",
+        "  system: needs glibc 2.28; tagged any",
+        "  stable ABI: ready",
+        "  GPUs: 1, 2, 3, 4, 5, 6, 7, 8, and 1 more",
+        "error[a-rule]: it is so",
+        "  = fix: mend it",
+        "write: Requires-Dist: torch>=2.9",
+        "write: Tag: cp312-cp312-linux_x86_64",
+        "write: a stamp",
+        "written: b",
+        "",
+        "c.whl",
+        "  torch: works on no release; requires no torch",
+        "  system: needs no particular glibc; tagged any",
+        "",
+        "warning: they differ",
+        "  = fix: build all",
+        "not ready: 2 wheels, compared with 1 wheel",
+    ]
+    release_text.render_release(report, Console(file=(stream := io.StringIO())), Effect.NOTE)
+    assert "error: they differ" in stream.getvalue()

@@ -7,6 +7,8 @@ import io
 import pytest
 from rich.console import Console
 
+from abiscan.report.github import render_lock_annotations
+from abiscan.report.lock_markdown import render_lock_markdown
 from abiscan.report.lock_text import change_sentence, comparison_lines, render_comparison, render_fit, render_lock
 from abiscan.results.doctor import DistributionState, Origin, TorchHealth
 from abiscan.results.lock import (
@@ -154,6 +156,30 @@ def test_environments_with_the_same_answer_are_shown_once() -> None:
         "  torch itself cannot be imported: OSError: z",
         "  ◐ pkg 1.0  a.so, b.so",
     ]
+
+
+def test_a_lock_in_markdown_has_a_row_for_each_distribution_and_environment() -> None:
+    fails = distribution(FAILS, error="OSError: x\nmore")
+    states = (locked("3.10", distribution(WORKS), fails), locked("3.13", fails, torch=None))
+    assert render_lock_markdown(LockReport(lock="uv.lock", environments=states)).splitlines()[2:] == [
+        "| Python 3.10 on linux\\_x86\\_64 | 2.9.1 | `pkg==1.0` | works |  |",
+        "| Python 3.10 on linux\\_x86\\_64 | 2.9.1 | `pkg==1.0` | import-fails | `OSError: x` |",
+        "| Python 3.13 on linux\\_x86\\_64 | - | `pkg==1.0` | import-fails | `OSError: x` |",
+    ]
+
+
+def test_an_update_has_annotations_for_what_is_worse_or_unknown() -> None:
+    def change(name: str, after: PackageVerdict) -> OutcomeChange:
+        error = f"OSError: {name}\nmore"
+        return OutcomeChange(name=name, version="1", before=WORKS, after=after, error=error, environments=EVERYWHERE)
+
+    update = comparison(worse=(change("a", FAILS),), unknown=(change("b", PackageVerdict.UNKNOWN),))
+    error, warning = (line for line in render_lock_annotations(update).splitlines() if line.startswith("::"))
+    assert error.startswith("::error file=")
+    assert warning.startswith("::warning file=")
+    for line, name in ((error, "a"), (warning, "b")):
+        assert f"title=abiscan {name}::" in line
+        assert line.endswith(f"%0AOSError: {name}")
 
 
 def test_the_worst_environment_decides() -> None:
