@@ -39,6 +39,8 @@ _LARGEST_LOG: Final = 16 << 20
 _UNFETCHED: Final = regex(r"Could not fetch URL (?P<url>\S+?): (?P<why>.*?)(?: - skipping)?$", re.MULTILINE)
 _ERRNO: Final = regex(r"\[Errno -?\d+\] ([^'\")]+)")
 _FULL: Final = "[Errno 28]"
+_NO_SUCH_PAGE: Final = regex(r"404 Client Error")
+_OFFERED: Final = regex(r"\(from versions: (?P<versions>[^)]+)\)")
 _NO_WHEEL: Final = "check that there is a wheel for this Python and machine"
 _OUT_OF_MEMORY: Final = regex(r"MemoryError(:.*)?\s*$", re.MULTILINE)
 _STATUS: Final = regex(r"too many (\d{3}) error|(\d{3}) (?:Client|Server) Error")
@@ -320,6 +322,7 @@ def fetch_wheels(
     :raises InputError: one of them cannot be had; with pip's error
     """
     import subprocess
+    import tempfile
 
     observed_fs.look_once()
     subject = ", ".join(requirements)
@@ -347,21 +350,38 @@ def fetch_wheels(
         if failed := explain_unfetched(log, process.stderr):
             problem = f"could not download a wheel: {failed}"
             raise InputError(subject, problem, "check the network and the index settings, or run it again")
+        if _FULL in process.stderr:  # several of pip's lines say so, and the last one is seldom among them
+            problem = "could not download a wheel: no space left on device"
+            fix = f"free some space in {tempfile.gettempdir()}, or name another folder in TMPDIR"
+            raise InputError(subject, problem, fix)
         problem = f"could not download a wheel: {pip_error(process.stderr)}"
-        if _FULL in process.stderr:
-            raise InputError(subject, problem, f"free some space in {folder}, or set TMPDIR")
-        raise NoWheelError(subject, problem, _NO_WHEEL)
+        raise NoWheelError(subject, problem, _what_to_check(process.stderr))
     return tuple(fetched)
 
 
+def _what_to_check(stderr: str) -> str:
+    """Return where the mistake may be if pip found no wheel: pip lists the versions of which there is one."""
+    match = _OFFERED.search(stderr)
+    if match is None:
+        return _NO_WHEEL
+    if match["versions"] == "none":
+        return "check the name, and that there is a wheel for this Python and machine"
+    newest = match["versions"].split(", ")[-3:]
+    return f"the newest with a wheel for this Python and machine: {', '.join(newest)}"
+
+
 def explain_unfetched(log: Path, stderr: str = "") -> str | None:
-    """Return why pip could not read the page of an index, which it says in its log alone; None if it could."""
+    """Return why pip could not read the page of an index, which it says in its log alone; None if it could.
+
+    That an index has no page for a package (404) is an answer: this index has no such package.
+    """
     try:
         with observed_fs.open_file(log) as stream:
             text = stream.read(_LARGEST_LOG).decode("utf-8", "replace")
     except OSError:
         text = ""
-    if match := _UNFETCHED.search(text):
+    unfetched = (match for match in _UNFETCHED.finditer(text) if not _NO_SUCH_PAGE.match(match["why"]))
+    if match := next(unfetched, None):
         if status := _STATUS.search(match["why"]):
             reason = f"the server answers {status[1] or status[2]}"
         elif _TIMED_OUT.search(match["why"]):

@@ -339,6 +339,15 @@ def test_why_pip_could_not_read_an_index(why: str, said: str, tmp_path: Path) ->
     assert explain_unfetched(tmp_path / "pip.log") == f"index.example/simple/x/: {said}"
 
 
+def test_an_index_without_the_package_is_no_failure(tmp_path: Path) -> None:
+    text = LOG.format("https://a.example/simple/x/", "404 Client Error: Not Found for url: https://a.example/simple/x/")
+    (tmp_path / "pip.log").write_text(text, "utf-8")
+    assert explain_unfetched(tmp_path / "pip.log") is None
+    refused = LOG.format("https://b.example/simple/x/", "403 Client Error: Forbidden")
+    (tmp_path / "pip.log").write_text(text + refused, "utf-8")
+    assert explain_unfetched(tmp_path / "pip.log") == "https://b.example/simple/x/: the server answers 403"
+
+
 def test_other_reasons_in_the_log_of_pip(tmp_path: Path) -> None:
     assert explain_unfetched(tmp_path / "absent.log") is None
     assert explain_unfetched(tmp_path / "absent.log", "MemoryError\n") == "pip ran out of memory as it read the index"
@@ -355,7 +364,7 @@ def test_other_reasons_in_the_log_of_pip(tmp_path: Path) -> None:
         (-9, "", InputError, "pip was ended by SIGKILL: the system has no more memory for what it reads"),
         (-15, "", InputError, "pip was ended by SIGTERM$"),
         (1, "ERROR: No matching distribution", NoWheelError, "could not download a wheel: No matching distribution"),
-        (1, "ERROR: [Errno 28] No space left", InputError, "No space left"),
+        (1, "OSError: [Errno 28] No space left\nArguments: ('/tmp/x',)\n", InputError, "no space left on device$"),
         (0, "", NoWheelError, "pip gave no reason"),
     ],
 )
@@ -370,6 +379,28 @@ def test_a_wheel_that_pip_does_not_get(
     assert caught.value.subject == "a==1, b==2"
     assert (said.removesuffix("$") in caught.value.problem, type(caught.value)) == (True, kind)
     assert not said.endswith("$") or caught.value.problem.endswith(said[:-1])
+
+
+@pytest.mark.parametrize(
+    ("offered", "fix"),
+    [
+        ("none", "check the name, and that there is a wheel for this Python and machine"),
+        ("1.0, 1.1, 2.0, 2.1", "the newest with a wheel for this Python and machine: 1.1, 2.0, 2.1"),
+    ],
+)
+def test_what_to_check_if_pip_finds_no_wheel(
+    offered: str, fix: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(packages, "pip_command", lambda _: ["pip"])
+    said = f"ERROR: Could not find a version that satisfies the requirement a==9 (from versions: {offered})\n"
+    done = subprocess.CompletedProcess(["pip"], 1, "", f"{said}ERROR: No matching distribution found for a==9\n")
+    monkeypatch.setattr(programs, "run_program", lambda *_, **__: done)
+    with pytest.raises(NoWheelError) as caught:
+        fetch_wheels(["a==9"], tmp_path, None)
+    assert (caught.value.problem, caught.value.fix) == (
+        "could not download a wheel: No matching distribution found for a==9",
+        fix,
+    )
 
 
 def test_wheels_that_pip_gets(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -284,7 +284,7 @@ def test_requirements_of_a_file_that_cannot_be(tmp_path: Path) -> None:
         ("HTTPConnectionPool(host='127.0.0.1', port=1): Read timed out. (read timeout=1.0)", "did not answer in time"),
         ("127.0.0.1 didn't respond within 1.0 seconds", "did not answer in time"),
         ("HTTPConnectionPool(host='127.0.0.1', port=1): too many 503 error responses", "answers 503"),
-        ("404 Client Error: Not Found for url: http://127.0.0.1:1/simple/x/", "answers 404"),
+        ("403 Client Error: Forbidden for url: http://127.0.0.1:1/simple/x/", "answers 403"),
     ],
 )
 def test_why_a_page_of_an_index_was_not_read(why: str, reason: str, tmp_path: Path) -> None:
