@@ -33,6 +33,7 @@ class Package:
     :param read: returns the bytes of one of them
     :param installed: whether it is installed; None if it is where its folder is one that Python looks for modules in
     :param built_by: the file in its source code that compiles an extension of torch, which is not there yet
+    :param among_others: whether ``root`` is the folder of a project, where also lies what it does not install
     """
 
     def __init__(
@@ -45,8 +46,10 @@ class Package:
         read: Callable[[str], bytes],
         installed: bool | None,
         built_by: str | None = None,
+        among_others: bool = False,
     ) -> None:
         self.built_by = built_by
+        self.among_others = among_others
         self.name = name
         self.version = version
         self.root = root
@@ -103,11 +106,12 @@ def of_archive(archive: Archive, site: str) -> Package | None:
 
 def of_distribution(distribution: Distribution) -> Package:
     """Return an installed package; an editable one is installed in its source folder."""
-    root = distribution.site
+    root, among_others = distribution.site, False
     if distribution.source is not None:
         source = Path(distribution.source)
         # The two layouts of a project: packages in src/, or next to pyproject.toml.
-        root = str(source / "src" if observed_fs.is_dir(source / "src") else source)
+        among_others = not observed_fs.is_dir(source / "src")
+        root = str(source if among_others else source / "src")
     return Package(
         name=distribution.name,
         version=distribution.version,
@@ -117,6 +121,7 @@ def of_distribution(distribution: Distribution) -> Package:
         else functools.partial(files_of, distribution),
         read=functools.partial(_read_bytes, root),
         installed=True,
+        among_others=among_others,
     )
 
 

@@ -196,7 +196,7 @@ class PackageFiles:
         """Return the name of the extension module that a library is, if its file name is one; for any Python."""
         folder, _, name = path.rpartition("/")
         stem = self.system.module.sub("", name)
-        if "." in stem or not stem.isidentifier():
+        if stem == name or not stem.isidentifier():
             return None
         return ".".join([*filter(None, folder.split("/")), stem])
 

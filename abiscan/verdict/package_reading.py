@@ -243,12 +243,15 @@ class PackageReading:
         read_on = self._system.python(target.target)
         has_python = any(path.endswith(".py") for path in package.members)
         named = tuple(modules_of(package.name, self._sources, read_on)) if has_python else ()
+        if package.among_others:
+            named = _of_project(named, package)
         compiled = _extension_modules(target, package, read_on)
         # By its name, a module with an underscore is for the package itself, if there is anything else.
         public = [name for name in compiled if not named or not name.startswith("_")]
         self._modules = tuple(dict.fromkeys((*named, *public)))
         self._has_code = has_python or bool(self._modules)
-        self._other_modules = other_modules(self._modules, self._sources, read_on) if has_python else ()
+        installs_all = has_python and not package.among_others
+        self._other_modules = other_modules(self._modules, self._sources, read_on) if installs_all else ()
         built_for = functools.partial(_torches_built_for, target, package)
         self._reader = PackageReader(self._sources, self._modules, built_for, read_on, self._other_modules)
 
@@ -536,6 +539,13 @@ def modules_of(package: str, sources: PackageSources, system: PythonSystem = LIN
     chosen = dict.fromkeys((*own, *folders, *holding)) if own or folders else names
     for name in chosen:
         yield from _parts_of(name, files)
+
+
+def _of_project(names: tuple[str, ...], package: Package) -> tuple[str, ...]:
+    """Return which modules in the folder of a project are those that it installs: no scripts, if there is a package."""
+    for_users = tuple(name for name in names if not is_apart(name))
+    packages = tuple(name for name in for_users if f"{name.replace('.', '/')}/__init__.py" in package.members)
+    return packages or for_users or names
 
 
 def _parts_of(name: str, files: SourceFiles) -> Iterator[str]:

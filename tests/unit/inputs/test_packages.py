@@ -213,6 +213,30 @@ def test_check_takes_an_installed_package(site: Path, tmp_path: Path) -> None:
     assert result.stdout == "Pkg.Name==1.0: pkg/_C.so: loads on torch 9.9.0+cpu\n"
 
 
+@pytest.mark.parametrize("name", ["pkg", "another-name"])
+def test_what_lies_beside_a_package_is_not_imported(name: str, site: Path, tmp_path: Path) -> None:
+    torch_package(site)
+    project = tmp_path / "project"
+    (project / "pkg").mkdir(parents=True)
+    project.joinpath("pkg", "__init__.py").write_text("import torch\n", "utf-8")
+    project.joinpath("LICENSE").write_text("Do what you want.\n", "utf-8")
+    for script in ("setup", "conftest", "train"):
+        project.joinpath(f"{script}.py").write_text("import absent\n", "utf-8")
+    info = install(site, name, {}, requires="torch")
+    origin = {"url": project.as_uri(), "dir_info": {"editable": True}}
+    info.joinpath("direct_url.json").write_text(json.dumps(origin), "utf-8")
+    result = click.testing.CliRunner().invoke(main, ["check", name, "--python", python_of(site, tmp_path), "-q"])
+    assert result.stdout == f"{name} 1.0 on torch 9.9.0+cpu: works: its Python code imports\n"
+
+
+def test_a_file_without_an_ending_is_no_module(site: Path, tmp_path: Path) -> None:
+    torch_package(site)
+    files = {"good/__init__.py": "import torch\n", "LICENSE": "Do what you want.\n"}
+    install(site, "good", {}, files=files, requires="torch")
+    result = click.testing.CliRunner().invoke(main, ["check", "good", "--python", python_of(site, tmp_path), "-q"])
+    assert result.stdout == "good 1.0 on torch 9.9.0+cpu: works: its Python code imports\n"
+
+
 @pytest.mark.parametrize(
     ("stderr", "last"),
     [
