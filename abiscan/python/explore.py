@@ -183,8 +183,8 @@ def _explore(
         runs_made.append(together)
         waiting = [choices for choices in waiting if not choices.items() <= together.choices.items()]
         inner = (made for made in together.trace.decisions.values() if made.spot not in first.trace.decisions)
-        ways = ((made.spot, not made.condition.taken) for made in inner if made.spot not in together.choices)
-        waiting += [{**together.choices, spot: taken} for spot, taken in ways if (spot, taken) not in runs.idle]
+        flips = ((made.spot, not made.condition.taken) for made in inner if made.spot not in together.choices)
+        waiting += [{**together.choices, spot: taken} for spot, taken in flips if (spot, taken) not in runs.idle]
     while waiting and len(runs_made) < MOST_RUNS and not until(runs_made):
         choices = waiting.pop(0)
         if choices in seen:

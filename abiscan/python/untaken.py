@@ -117,7 +117,7 @@ def _called(node: ast.expr, scope: Scope) -> tuple[PythonFunction | None, list[o
         elif isinstance(owner, Class):
             receivers = [owner] if isinstance(function, Wrapped) and function.kind == "classmethod" else []
     if isinstance(function, Bound):
-        function, receivers = function.function, [function.receiver]
+        receivers, function = [function.receiver], function.function
     elif isinstance(function, Wrapped):
         function = function.function
     return (function, receivers) if isinstance(function, PythonFunction) else (None, [])
