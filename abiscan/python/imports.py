@@ -130,8 +130,7 @@ class PythonInterpreter(Calls):
             return NotKnown(full) if located is None else self._load_located(full, located)
         # An object in the place of a package: where it looks for modules is in its ``__path__``.
         if isinstance(parent, Instance):
-            own = self.library.locate(full)
-            return NotKnown(full) if own is None else self._load_located(full, own)
+            return self._load_below(full, parent)
         # Below a package of others, this one may bring modules, too, as parts of a namespace package do.
         if isinstance(parent, (Modelled, NotKnown)):
             own = self.library.locate(full)
@@ -164,6 +163,25 @@ class PythonInterpreter(Calls):
         if not is_own and (top == "torch" or self.brings(top) is not False):
             return False
         return meta_path.is_found(self, full, parent, is_own=is_own)
+
+    def _load_below(self, full: str, parent: Instance) -> object:
+        own = self.library.locate(full)
+        if own is not None:
+            return self._load_located(full, own)
+        if self._is_nowhere(full, parent):
+            raise _absent_module(full)
+        return NotKnown(full)
+
+    def _is_nowhere(self, full: str, parent: Instance) -> bool:
+        """Whether no finder has a module in an object that stands in the place of a package of this code."""
+        around = full.rpartition(".")[0]
+        places = parent.attributes.get("__path__")
+        folders = [self._folder_on_path(place) for place in places] if isinstance(places, list) else [None]
+        if set(folders) != {around.replace(".", "/")}:
+            return False
+        from abiscan.python.models import meta_path  # few packages have one
+
+        return not meta_path.may_be_found_last(self, full, parent)
 
     def _folder_on_path(self, place: object) -> str | None:
         """Return the folder of the package that an entry of ``sys.path`` names; None for another, or an unknown one."""
@@ -589,7 +607,10 @@ class PythonInterpreter(Calls):
                 raise
             if isinstance(module, Instance) and self.library.locate(f"{full}.{name}") is not None:
                 return self.import_module(f"{full}.{name}")
-            raise thrown(ImportError, f"cannot import name '{name}' from '{full}' (unknown location)") from None
+            # An object in the place of a module has the file of that.
+            of_file = isinstance(module, Instance) and isinstance(module.attributes.get("__file__"), str)
+            location = (self.library.surroundings.source(full) if of_file else None) or "unknown location"
+            raise thrown(ImportError, f"cannot import name '{name}' from '{full}' ({location})") from None
 
     def _is_made(self, full: str) -> bool:
         """Whether a modelled module is made by code, as ``torch.ops`` is, and has no file."""

@@ -13,10 +13,11 @@ from abiscan.python.installed import Surroundings
 from abiscan.python.library import PythonCode
 from abiscan.python.machine import Exhausted, Limits, ProcessEnded
 from abiscan.python.model import Answer, LoadedBy, NoResult, Raised, World
+from abiscan.python.models import meta_path
 from abiscan.python.questions import AskedWorld
 from abiscan.python.runs import as_raised, deep_calls
 from abiscan.python.sources import PackageFiles, PackageSources
-from abiscan.python.values import PythonModule, Stage, Thrown
+from abiscan.python.values import Instance, PythonModule, Stage, Thrown
 
 _log = logging.getLogger("abiscan.python")
 _LIMITS: Final = Limits(steps=8_000_000)
@@ -81,12 +82,18 @@ class OtherCode:
     def _find_error(self, module: str, name: str | None) -> Raised | None:
         if self._machine is None:
             return None
+        # What is decided while its package is imported does not count against the import of a module in it.
+        around = module.rpartition(".")[0]
+        if around and around not in self._machine.modules:
+            raised = self._find_error(around, None)
+            if raised is not None or self._machine is None:
+                return raised
         before, decided = dict(self._machine.modules), set(self._machine.trace.decisions)
         raised = self._import(module, name)
         if raised is None:
             return None
         trace = self._machine.trace
-        is_lacking = name is not None and self._lacks(module, name, raised)
+        is_lacking = self._is_nowhere(module, raised) if name is None else self._lacks(module, name, raised)
         if not is_lacking and not is_certain(raised, self._library.surroundings, trace):
             if module.partition(".")[0] not in self._machine.modules:
                 self._machine = None  # each import of it would run all of it again, to the same end
@@ -107,15 +114,36 @@ class OtherCode:
             self._machine.go_back(before, {})
         return raised
 
+    def _is_nowhere(self, module: str, raised: Raised) -> bool:
+        """Whether an error says that a module is not there, in a package that was imported, and no finder has it."""
+        if self._machine is None or raised.message != f"No module named {module!r}":
+            return False
+        value = self._machine.modules.get(module.rpartition(".")[0])
+        if not isinstance(value, PythonModule):
+            return isinstance(value, Instance)
+        is_usual = value.file is not None and self._is_not_in(value.file, "__path__")
+        return is_usual and not meta_path.may_be_found_last(self._machine, module, value)
+
     def _lacks(self, module: str, name: str, raised: Raised) -> bool:
-        """Whether an error says that a module does not have a name, which is not in its text, either."""
+        """Whether an error says that a module does not have a name, which is not in its text, either.
+
+        An object in the place of a module has been asked for it.
+        """
         value = self._machine.modules.get(module) if self._machine else None
+        if not (raised.message or "").startswith(f"cannot import name {name!r} from {module!r}"):
+            return False
+        if isinstance(value, Instance):
+            located = self._library.locate(module)
+            return located is not None and located.file is not None and self._is_not_in(located.file, name)
         if not isinstance(value, PythonModule) or value.file is None or value.stage is not Stage.DONE:
             return False
-        if self._library.surroundings.source(module) is not None:
-            return False  # whoever imports the name looks for it there
-        says_so = (raised.message or "").startswith(f"cannot import name {name!r} from {module!r}")
-        return says_so and name.encode() not in self._library.source(value.file)
+        # Whoever imports the name looks for it in an installed source, but for what a function there gives.
+        if self._library.surroundings.source(module) is not None and "__getattr__" not in value.names:
+            return False
+        return self._is_not_in(value.file, name)
+
+    def _is_not_in(self, file: str, name: str) -> bool:
+        return name.encode() not in self._library.source(file)
 
     def _import(self, module: str, name: str | None) -> Raised | None:
         """Import a module, or a name from it; return what that raises."""

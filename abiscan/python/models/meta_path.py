@@ -9,12 +9,14 @@ from abiscan.python.modelled import Modelled, Native
 from abiscan.python.models.namespace import Args, Kwargs, Model
 from abiscan.python.values import Bound, Class, Instance, NotKnown, PythonFunction, Thrown
 
+_OF_PYTHON = (BuiltinImporter, FrozenImporter, PathFinder)
+
 
 class MetaPath(Modelled):
     """``sys.meta_path``."""
 
     def __init__(self) -> None:
-        self.finders: list[object] = [BuiltinImporter, FrozenImporter, PathFinder]
+        self.finders: list[object] = list(_OF_PYTHON)
 
     def get_attribute(self, machine: PythonMachine, name: str) -> object:
         """Return its methods."""
@@ -81,6 +83,15 @@ def is_found(machine: PythonMachine, module: str, parent: object, *, is_own: boo
     finally:
         machine.is_finding = False
     return False
+
+
+def may_be_found_last(machine: PythonMachine, module: str, parent: object) -> bool:
+    """Whether a finder that the code has put after Python's own may have a module that those do not find."""
+    if not isinstance(machine.meta_path, MetaPath):
+        return False
+    place = NotKnown(f"{module.rpartition('.')[0]}.__path__") if parent is not None else None
+    last = (finder for finder in machine.meta_path.finders if finder not in _OF_PYTHON)
+    return any(_finds(machine, finder, module, place, is_own=False) for finder in last)
 
 
 def _finds(machine: PythonMachine, finder: object, module: str, place: object, *, is_own: bool) -> bool:

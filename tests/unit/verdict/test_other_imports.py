@@ -24,6 +24,39 @@ from abiscan.verdict.other_imports import OtherImports
 from abiscan.verdict.package_reading import CodeFiles
 from tests.unit.python.packages import FakeWorld, reading_of
 
+LAZY = """\
+import importlib, os, sys, types
+
+class Lazy(types.ModuleType):
+    def __init__(self, name, file, parts):
+        super().__init__(name)
+        self.parts = {name: part for part, names in parts.items() for name in names}
+        self.__file__ = file
+        self.__path__ = [os.path.dirname(file)]
+
+    def __getattr__(self, name):
+        if name in self.parts:
+            return getattr(importlib.import_module("." + self.parts[name], self.__name__), name)
+        raise AttributeError(f"module {self.__name__} has no attribute {name}")
+
+class Finder:
+    def find_spec(self, name, path=None, target=None):
+        if name == "other.former":
+            return importlib.util.spec_from_loader(name, Loader())
+        return None
+
+class Loader:
+    def create_module(self, spec):
+        return None
+
+    def exec_module(self, module):
+        pass
+
+import importlib.util
+sys.modules[__name__] = Lazy(__name__, globals()["__file__"], {"part": ["Thing"]})
+sys.meta_path.append(Finder())
+"""
+"""As in transformers 5: an object in the place of the module, and a finder for modules that had another name."""
 BREAKS = {
     "missing": {"other/__init__.py": "import absent\n"},
     "below": {"other/__init__.py": "from .part import thing\n", "other/part.py": "from absent.part import thing\n"},
@@ -58,8 +91,15 @@ BREAKS = {
         "sys.modules[__name__] = lazy\n",
         "other/part.py": "import absent\n",
     },
+    "for a module that a lazy one lacks": {"other/__init__.py": LAZY, "other/part.py": "Thing = 1\n"},
+    "for a name that a lazy one lacks": {"other/__init__.py": LAZY, "other/part.py": "Thing = 1\n"},
+    "for a module, as one of Python's has that name": {
+        "other/__init__.py": "import sys\nsys.modules[__name__].x = 1\n"
+    },
 }
 WORKS = {
+    "a name of a lazy module": {"other/__init__.py": LAZY, "other/part.py": "Thing = 1\n"},
+    "a module that a finder has": {"other/__init__.py": LAZY, "other/part.py": "Thing = 1\n"},
     "the other way of a condition": {
         "other/__init__.py": "import unicodedata\nif unicodedata.unidata_version >= '1.25':\n    found = 1\n"
         "else:\n    import absent\n"
@@ -162,6 +202,11 @@ def test_the_import_of_another_package_raises_what_python_raises(tmp_path: Path,
     code = {
         "a module of it": "import other.part",
         "for a name of a lazy module": "from other import part",
+        "for a module that a lazy one lacks": "import other.gone",
+        "for a name that a lazy one lacks": "from other import Gone",
+        "for a module, as one of Python's has that name": "import other.json",
+        "a name of a lazy module": "from other import Thing",
+        "a module that a finder has": "import other.former",
     }.get(kind, "import other")
     real = really(tmp_path, code)
     assert bool(real) is (kind in BREAKS)
