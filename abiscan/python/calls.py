@@ -368,11 +368,11 @@ class Calls(ClassMaking):
         # refused.
         takes_more = _takes_more(args)
         unclear = takes_more or self.is_speculative
-        if takes_more:
-            first_unknown = next(index for index, parameter in enumerate(args) if isinstance(parameter, MoreItems))
-            names.update(zip(positional, args[:first_unknown], strict=False))
-        else:
-            names.update(zip(positional, args, strict=False))
+        by_name = list(filter(_is_of_names, args)) if takes_more else []
+        args = [value for value in args if not _is_of_names(value)] if by_name else args
+        known = next((index for index, value in enumerate(args) if isinstance(value, MoreItems)), len(args))
+        names.update(zip(positional, args[:known], strict=False))
+        may_be_given = form.parameters if by_name else positional if known < len(args) else ()
         leftover = dict(kwargs)
         lacking = []
         for name in form.parameters:
@@ -383,15 +383,18 @@ class Calls(ClassMaking):
                     )
                 names[name] = leftover.pop(name)
             elif name not in names:
-                names[name] = function.defaults[name] if name in function.defaults else NotKnown(name)
+                is_known = name in function.defaults and name not in may_be_given
+                names[name] = function.defaults[name] if is_known else NotKnown(name)
                 if name not in function.defaults and name in form.required:
                     lacking.append(name)
         if not unclear:
             self._refuse_arguments(function, lacking, leftover, len(args), passed=kwargs.keys())
         if parameters.vararg:
-            names[parameters.vararg.arg] = tuple(args[len(positional) :])
+            names[parameters.vararg.arg] = tuple(args[min(len(positional), known) :])
         if parameters.kwarg:
-            names[parameters.kwarg.arg] = leftover
+            by_keyword: dict[object, object] = dict(leftover.items())
+            by_keyword.update(zip(by_name, by_name, strict=True))
+            names[parameters.kwarg.arg] = by_keyword
         return names
 
     def _refuse_arguments(
@@ -633,6 +636,11 @@ def _body_of_lambda(node: ast.Lambda) -> Code:
         return Returned(value(machine, scope))
 
     return run
+
+
+def _is_of_names(value: object) -> bool:
+    """Whether a value stands for arguments with names that are not known: see ``Expressions.arguments``."""
+    return type(value) is MoreItems and value.name.startswith("**")
 
 
 def _takes_more(args: list[object]) -> bool:

@@ -304,7 +304,7 @@ class Expressions(PythonMachine):
                 if special.truth_of(self, keywords) is None or any(isinstance(item, NotKnown) for item in keywords):
                     args.append(MoreItems("**"))
             else:
-                args.append(MoreItems(value.name, value.why))
+                args.append(MoreItems(f"**{value.name}", value.why))
         return kwargs
 
     def call_here(

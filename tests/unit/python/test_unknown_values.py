@@ -594,3 +594,27 @@ if not found:
     raise FileNotFoundError("libmine.so")
 """
     assert isinstance(outcome_of(code).raised, Raised) is is_certain
+
+
+@pytest.mark.parametrize(
+    ("call", "wrong"),
+    [
+        ("f(**other.x)", "k is None"),
+        ("f(**other.x)", "not named"),
+        ("f(**other.x)", "'n' not in {key: value for key, value in named.items() if value is not None}"),
+        ("f(*other.x)", "a is None"),
+        ("f(*other.x)", "not rest"),
+        ("f(1, **other.x)", "k is None"),
+    ],
+)
+def test_what_unknown_arguments_may_give_is_no_default(call: str, wrong: str) -> None:
+    body = f"def f(a=None, *rest, k=None, **named):\n    if {wrong}:\n        raise ValueError\n"
+    (outcome,) = reading_of({"p/__init__.py": f"import other\n{body}{call}\n"}).imports
+    assert outcome.raised is None
+
+
+@pytest.mark.parametrize("call", ["f(*other.x)", "f(1, k=2, **other.x)"])
+def test_what_unknown_arguments_cannot_give_is_known(call: str) -> None:
+    body = "def f(a=None, *rest, k=2, **named):\n    if k == 2:\n        raise ValueError\n"
+    (outcome,) = reading_of({"p/__init__.py": f"import other\n{body}{call}\n"}).imports
+    assert isinstance(outcome.raised, Raised)
