@@ -17,7 +17,7 @@ from msgspec.structs import replace
 
 from abiscan.python.changed_defaults import BY_FUNCTION, REMOVED_METHOD, may_need_default
 from abiscan.python.guarded_callers import MOST_PARSED, Callers, Guard, size_of
-from abiscan.python.library import PythonCode
+from abiscan.python.library import PythonCode, may_set_in
 from abiscan.python.mentions import (
     OF_OBJECTS,
     TENSOR,
@@ -349,7 +349,16 @@ def _is_handled(code: PythonCode, use: LaterUse, asking: Callable[[], list[bytes
         sources = [source for source in asking() if _looks_at_parameters(source, name.encode())]
         if any(in_code.search(source) for source in sources):
             return True
-    return code.may_set(name) or any(word in source for source in sources for word in words)
+    is_set = code.may_set(name) and not (use.how == "removed" and _sets_what_lacks(code, name))
+    return is_set or any(word in source for source in sources for word in words)
+
+
+def _sets_what_lacks(code: PythonCode, name: str) -> bool:
+    """Whether a package sets a name of torch only if torch has none: ``if not hasattr(torch, "solve"):``."""
+    word = re.escape(name.encode())
+    lacks = re.compile(rb"\bif not hasattr\(torch, ['\"]%b['\"]\):[^\n]*\n?[ \t]+torch\.%b[ \t]*=[^=]" % (word, word))
+    sources = (code.source(file).replace(b"\r\n", b"\n") for file in code.sources)
+    return not any(may_set_in(lacks.sub(b"", source), name) for source in sources)
 
 
 def _asks_parameters(source: bytes) -> bool:

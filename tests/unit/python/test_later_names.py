@@ -413,6 +413,7 @@ VERBOSE = "torch.optim.lr_scheduler.ReduceLROnPlateau"
 UNEXPECTED = "ReduceLROnPlateau.__init__() got an unexpected keyword argument 'verbose'"
 
 
+ABSENT = "not hasattr(torch, 'solve')"
 REMOVED = "This function was deprecated since version 1.9 and is now removed"
 ANY = "any() received an invalid combination of arguments"
 STFT = "stft requires the return_complex parameter be given for real inputs"
@@ -462,6 +463,9 @@ GQA = "scaled_dot_product_attention() got an unexpected keyword argument 'enable
         ("import torch\nimport other as o\ndef f(x): return torch.abs(x), o.symeig(x)", "2.0.0", None),
         ("import torch\nfrom pack.a import b\ndef f(x): return b(torch.abs(x)).symeig()", "2.0.0", REMOVED),
         ("import torch\ndef f(x): return torch.solve(x, x)", "1.12.0", REMOVED),
+        # What only says that it is gone is there all the same (fgnt/ci_sdr#4).
+        (f"import torch\nif {ABSENT}:\n  torch.solve = f\ndef f(x): return torch.solve(x, x)", "1.13.0", REMOVED),
+        (f"import torch\nif {ABSENT} or x:\n  torch.solve = f\ndef f(x): return torch.solve(x, x)", "1.13.0", None),
         ("import torch\ndef f(x):\n  try: torch.solve(x, x)\n  except RuntimeError: pass", "1.12.0", None),
         ("import torch\ndef f(x): return torch.stft(x, 4, window=x)", "2.0.0", STFT),
         ("import torch\ndef f(x): return torch.stft(x, 4, window=x)", "1.13.1", None),
