@@ -464,8 +464,16 @@ GQA = "scaled_dot_product_attention() got an unexpected keyword argument 'enable
         ("import torch\nfrom pack.a import b\ndef f(x): return b(torch.abs(x)).symeig()", "2.0.0", REMOVED),
         ("import torch\ndef f(x): return torch.solve(x, x)", "1.12.0", REMOVED),
         # What only says that it is gone is there all the same (fgnt/ci_sdr#4).
-        (f"import torch\nif {ABSENT}:\n  torch.solve = f\ndef f(x): return torch.solve(x, x)", "1.13.0", REMOVED),
-        (f"import torch\nif {ABSENT} or x:\n  torch.solve = f\ndef f(x): return torch.solve(x, x)", "1.13.0", None),
+        (
+            f"import torch\nif {ABSENT}:\n  torch.solve = torch.gesv\ndef f(x): return torch.solve(x, x)",
+            "1.13.0",
+            REMOVED,
+        ),
+        (
+            f"import torch\nif {ABSENT} or x:\n  torch.solve = torch.gesv\ndef f(x): return torch.solve(x, x)",
+            "1.13.0",
+            None,
+        ),
         ("import torch\ndef f(x):\n  try: torch.solve(x, x)\n  except RuntimeError: pass", "1.12.0", None),
         ("import torch\ndef f(x): return torch.stft(x, 4, window=x)", "2.0.0", STFT),
         ("import torch\ndef f(x): return torch.stft(x, 4, window=x)", "1.13.1", None),
