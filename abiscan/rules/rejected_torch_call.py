@@ -12,6 +12,10 @@ keeps only to say that they are gone: `torch.symeig`, and `x.symeig()`. And `tor
 `dynamo`, which then imports onnxscript, if the package neither requires nor mentions it: torch does not bring it.
 Whether it is installed is not known, so this is only possible.
 
+So does an object of a class of the same source that torch calls with what it does not take: a layer for
+`torch.nn.TransformerEncoder` whose `forward` has no `is_causal`, since 2.0, and one for `TransformerDecoder` without
+`tgt_is_causal`, since 2.1.
+
 Of compiled functions (`torch.div`, `torch.nn.functional.gelu`), the schemas say which keywords a release takes; of
 methods, where `dim` takes several dimensions: `x.any(dim=(0, 1))` since 2.2. Since `x` may be no tensor, a finding on a
 method is only possible; it is left out where `x` comes from another package, or the package has a method of that name.
