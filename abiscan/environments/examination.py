@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import functools
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Final, Protocol
 
 import msgspec.structs
@@ -24,7 +25,7 @@ from abiscan.environments.model import (
 )
 from abiscan.environments.package_check import CheckedPackage, Fitness, check_package, is_python_alone
 from abiscan.errors import InputError
-from abiscan.inputs import branches, observed_fs
+from abiscan.inputs import branches, interpreter, observed_fs
 from abiscan.inputs.isolation import turn_of
 from abiscan.inputs.package_files import of_distribution
 from abiscan.inputs.packages import Distribution
@@ -32,11 +33,13 @@ from abiscan.inputs.session import Session
 from abiscan.inputs.sources import uses_torch
 from abiscan.inputs.system import count_processors
 from abiscan.inputs.version import number_of
-from abiscan.python.installed import Surroundings
-from abiscan.python.model import Raised
+from abiscan.python.installed import Surroundings, installed_in
+from abiscan.python.model import Answer, Raised
+from abiscan.python.torch_names import TorchNames
 from abiscan.results.doctor import DistributionState, ModuleState, Origin
 from abiscan.results.package import ImportFailure, PackageResult, PackageVerdict
-from abiscan.torches.torch import InstalledTorch
+from abiscan.torches import embedded_names
+from abiscan.torches.torch import EmbeddedTorch, InstalledTorch, Torch, TorchChoice
 from abiscan.verdict.hardware import cpu_question
 from abiscan.verdict.numpy_abi import find_module_error
 from abiscan.verdict.package_reading import is_apart, surroundings_of
@@ -211,6 +214,7 @@ def examine(
     *,
     users: Sequence[Distribution] | None = None,
     required: Sequence[Distribution] = (),
+    planned_torch: TorchChoice | None = None,
 ) -> list[ExaminedDistribution]:
     """Return what becomes of each distribution in an environment; one that cannot be checked costs no other.
 
@@ -218,11 +222,13 @@ def examine(
     :param check: checks one that is not installed
     :param users: all of ``list_users``, whose code is followed where others import it; by default ``distributions``
     :param required: all of ``list_required``, which need not be examined to know that they work
+    :param planned_torch: the torch that ``check`` is for, if it is not installed and only its release is known
     """
     look, without_torch = None, frozenset(required)
-    if check is None:
-        look = _Look(environment, users or distributions, required, session)
-        check = functools.partial(_check_distribution, environment, look=look, required=without_torch, session=session)
+    if check is None or planned_torch is not None:
+        look = _Look(environment, users or distributions, required, session, planned_torch)
+        own = functools.partial(_check_distribution, environment, look=look, required=without_torch, session=session)
+        check = check or own
     rows, read = dict[str, ExaminedDistribution](), set[str]()
     # What others require comes first: they fail with it.
     for items in ([item for item in distributions if item in without_torch], distributions):
@@ -272,6 +278,8 @@ class _Look:
 
     :param users: those that use torch
     :param required: those that do not, and may have libraries
+    :param planned_torch: the release of torch that will be there: then libraries are not looked at, since they are not
+        unpacked
     """
 
     def __init__(
@@ -280,17 +288,18 @@ class _Look:
         users: Sequence[Distribution],
         required: Sequence[Distribution],
         session: Session,
+        planned_torch: TorchChoice | None = None,
     ) -> None:
         self._environment, self._required = environment, frozenset(required)
         files = session.files()
-        self._torch = environment.choice.open(files, session)
-        is_own = session.system is None  # the libraries of another system are not looked at
+        self._torch = (planned_torch or environment.choice).open(files, session)
+        # The libraries of another system are not looked at.
+        is_own = session.system is None and planned_torch is None
         looked_at = [item for item in users if is_python_alone(item) or (is_own and not uses_torch(item, files))]
         looked_at += required if is_own else ()
         self._modules = {item: _modules_for_users(item) for item in looked_at}
-        torch = environment.find("torch")
-        surroundings = surroundings_of(self._torch, of_distribution(torch)) if torch is not None else Surroundings()
-        names = self._torch.python_names(self._torch.release) if isinstance(self._torch, InstalledTorch) else None
+        surroundings = _surroundings_in(environment, self._torch)
+        names = _names_of(self._torch)
         self._owners = {top: item for item, modules in self._modules.items() for top in modules if item.source is None}
         self._modules_of = {item: frozenset(modules_of(item)) for item in users}
         self._of_users = frozenset[str]().union(*self._modules_of.values())
@@ -377,6 +386,25 @@ class _Look:
         )
         checked_package = CheckedPackage(results=(), package=package)
         return ExaminedDistribution(distribution=distribution, checked_package=checked_package, is_settled=True)
+
+
+def _surroundings_in(environment: WholeEnvironment, torch: Torch) -> Surroundings:
+    """Return what is alongside each other in an environment; nothing is known of one that has no torch."""
+    distribution = environment.find("torch")
+    if distribution is None:
+        return Surroundings()
+    if not isinstance(torch, EmbeddedTorch):
+        return surroundings_of(torch, of_distribution(distribution))
+    over = (environment.over,) if environment.over else ()
+    folders = tuple(map(Path, (*over, *interpreter.search_path(environment.python))))
+    python = (torch.python.major, torch.python.minor) if torch.python else Answer.UNKNOWN
+    return Surroundings(installed=installed_in(folders, python), folders=folders, python=python, is_final=True)
+
+
+def _names_of(torch: Torch) -> TorchNames | None:
+    if isinstance(torch, InstalledTorch):
+        return torch.python_names(torch.release)
+    return embedded_names.names(number_of(torch.build)) if isinstance(torch, EmbeddedTorch) else None
 
 
 def _modules_for_users(distribution: Distribution) -> tuple[str, ...]:

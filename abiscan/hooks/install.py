@@ -328,8 +328,10 @@ class _Comparison:
     def _examine_after(self) -> list[ExaminedDistribution]:
         after = self._after
         coming = list(filter(None, map(after.find, self._wheels)))
-        if not self._keeps_torch:  # of another torch, it is not known what would be found with it
-            return examine(after, [*coming, *self._touched], self._session, self._check_distribution)
+        if not self._keeps_torch:
+            known = self._choice if isinstance(self._choice, ReleaseNumber) else None
+            asked = [*coming, *self._touched]
+            return examine(after, asked, self._session, self._check_distribution, planned_torch=known)
         return self._examine_within(after, [*coming, *self._touched])
 
     def _examine_within(
@@ -430,13 +432,17 @@ def _has_torch(python: str | None) -> bool:
 
 
 def _wheels_to_check(plan: Plan) -> list[Planned]:
-    """Return the wheels that may depend on the build of torch: all but torch itself and its dependencies."""
+    """Return the wheels that may depend on the build of torch, and what they find beside it; none if nothing would be
+    installed but torch and its dependencies.
+    """
     below = _below_torch(plan)
+    if all(canonicalize_name(planned.name) in below for planned in plan.packages):
+        return []
     return [
         planned
         for planned in plan.packages
         if planned.wheel
-        and (name := canonicalize_name(planned.name)) not in below
+        and (name := canonicalize_name(planned.name)) != "torch"
         and (not _TORCH_DEPENDENCIES.match(name) or any(map(_names_torch, planned.requires)))
     ]
 

@@ -64,7 +64,17 @@ class PlannedEnvironment:
             wait()
         _move_new(beside, self._folder)
         shutil.rmtree(beside)
+        self._list_torch()
         return self.before.planned(str(self._folder), self._plan.removed)
+
+    def _list_torch(self) -> None:
+        """Write down that a torch is there of which nothing was downloaded: others require it."""
+        torch = self._plan.find_planned("torch")
+        if torch is not None and torch not in self._files:
+            folder = self._folder / f"torch-{torch.version}.dist-info"
+            folder.mkdir(exist_ok=True)
+            text = f"Metadata-Version: 2.1\nName: torch\nVersion: {torch.version}\n"
+            (folder / "METADATA").write_text(text, encoding="utf-8")
 
     @functools.cached_property
     def changes(self) -> dict[Planned, Distribution]:

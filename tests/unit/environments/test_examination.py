@@ -20,11 +20,14 @@ from abiscan.environments.examination import (
     list_users,
 )
 from abiscan.environments.model import WholeEnvironment, modules_of, origin_of
-from abiscan.environments.package_check import Fitness
+from abiscan.environments.package_check import CheckedPackage, Fitness
 from abiscan.inputs import branches, isolation
 from abiscan.inputs.files import Files
+from abiscan.inputs.interpreter import PythonTag
+from abiscan.inputs.packages import Distribution
 from abiscan.inputs.session import Session
 from abiscan.results.package import PackageVerdict
+from abiscan.torches.torch import ReleaseNumber
 from abiscan.verdict import torch_set
 from tests.elf_builder import Elf, exports, uses
 from tests.fakes import extension, install, python_of, torch_package
@@ -360,6 +363,24 @@ def test_a_package_that_refuses_an_installed_version(site: Path, text: str, is_c
     rows = rows_of(site)
     assert {row.error and row.error.message for row in rows.values()} == {said if is_certain else None}
     assert len(rows) == 2
+
+
+def test_what_a_planned_torch_certainly_has_is_not_read(site: Path) -> None:
+    """Nothing of that torch is there; what uses a name that it lacks is checked."""
+    for name, use in (("plain", "torch.nn.Module"), ("newer", "torch.no_such_name")):
+        install(site, name, {}, requires="torch", files={f"{name}/__init__.py": f"import torch\nX = {use}\n"})
+    environment = WholeEnvironment.installed(python_of(site, site.parent))
+    session, checked = Session(folder=site.parent / "cache"), []
+
+    def check(distribution: Distribution, **_: Any) -> CheckedPackage:
+        checked.append(distribution.name)
+        return CheckedPackage(results=())
+
+    users = list_users(environment, session.files())
+    planned = ReleaseNumber("2.13.0+cpu", PythonTag.of_file(".cpython-311-x86_64-linux-gnu.so"))
+    rows = examine(environment, users, session, check, planned_torch=planned)
+    assert checked == ["newer"]
+    assert sorted(row.name for row in rows) == ["newer", "plain"]
 
 
 def test_modules_and_origins(site: Path) -> None:
