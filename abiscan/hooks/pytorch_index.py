@@ -79,7 +79,7 @@ def _allows(requirement: Requirement | None, version: str) -> bool:
 
 
 def name_builds(broken: Sequence[Problem], torch: str, pip: Pip, environment: WholeEnvironment) -> tuple[Remedy, ...]:
-    """Return the builds for the torch that is there that PyTorch itself publishes, where no index was read.
+    """Return one command for the builds for this torch that PyTorch itself publishes, where no index was read.
 
     :param broken: what fails for itself
     :param torch: the full version of the torch that is there
@@ -87,7 +87,7 @@ def name_builds(broken: Sequence[Problem], torch: str, pip: Pip, environment: Wh
     """
     builds = ((problem, _version_in_place_of(problem, torch)) for problem in broken)
     known = [problem for problem, version in builds if version and _may_be_there(problem.key, version, environment)]
-    return tuple(name_unread([problem], list_wanted([problem], torch, replacing=False), pip) for problem in known)
+    return (name_unread(known, list_wanted(known, torch, replacing=False), pip),) if known else ()
 
 
 def _may_be_there(name: str, version: str, environment: WholeEnvironment) -> bool:

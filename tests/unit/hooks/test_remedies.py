@@ -248,6 +248,17 @@ def test_a_build_of_pytorch_is_named_without_an_index(
     assert all(remedy.advice == f"{name}=={version} is on PyTorch's own index, which was not read" for remedy in result)
 
 
+def test_builds_without_an_index_are_one_command(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(CheckedPackage, "torch_kind", "CUDA")
+    broken = [
+        Problem(name=name, version=version, source=Path(name), checked_package=CheckedPackage(results=()))
+        for name, version in (("torchvision", "0.28.0"), ("torchaudio", "2.11.1"))
+    ]
+    (remedy,) = name_builds(broken, "2.13.0+cpu", Pip("python"), EMPTY)
+    assert remedy.remedies == ("torchvision", "torchaudio")
+    assert " install --no-deps torchvision==0.28.0+cpu torchaudio==2.11.1+cpu --index-url " in remedy.command
+
+
 @pytest.mark.parametrize(
     ("name", "torch", "pin"),
     [
