@@ -9,6 +9,7 @@ import pytest
 
 from abiscan.inputs import observed_fs
 from abiscan.torches import embedded_names, unlisted_torch_names
+from tests.elf_builder import Elf
 
 
 @pytest.fixture
@@ -79,6 +80,31 @@ def test_files_that_are_those_of_a_release_have_its_names(folder: Path, monkeypa
     (folder / "lib").mkdir()
     (folder / "lib/libtorch_python.so").write_bytes(b"no ELF")
     assert unlisted_torch_names.names(folder, cache).has_module("torch.lib") is True
+
+
+@pytest.mark.parametrize("listed", [False, True])
+def test_folders_and_files_are_modules(folder: Path, monkeypatch: pytest.MonkeyPatch, *, listed: bool) -> None:
+    if listed:
+        _make_listed(folder, monkeypatch)
+    (folder / "lib").mkdir()
+    source = unlisted_torch_names.names(folder, folder.parent / "cache").source
+    kinds = {
+        name: (source.is_module(f"torch.{name}"), source.is_package(f"torch.{name}"))
+        for name in ("nn", "patches", "lib", "gone")
+    }
+    assert kinds == {
+        "nn": (True, True),
+        "patches": (True, False),
+        "lib": (True, True),
+        "gone": (False, False),
+    }
+
+
+def test_what_a_stub_or_the_library_has_is_compiled(folder: Path) -> None:
+    cache = folder.parent / "cache"
+    Elf(exports=exports("in_library")).write(folder / "lib/libtorch_python.so")
+    source = unlisted_torch_names.names(folder, cache).source
+    assert [source.is_compiled(name) for name in ("compiled", "in_library", "absent")] == [True, True, False]
 
 
 @pytest.mark.parametrize("name", ["nn/__init__.py", "_C/__init__.pyi", "nn/further.py"])
