@@ -117,3 +117,13 @@ def test_a_link_takes_nothing_of_what_it_leads_to(tmp_path: Path) -> None:
     (tmp_path / "cache").mkdir()
     (tmp_path / "cache" / "a.answer").symlink_to(put(tmp_path, "large", 1 << 16))
     assert list(cache_folder.list_oldest(tmp_path / "cache", 1 << 12, (".answer",))) == []
+
+
+def test_what_a_link_leads_to_is_not_read(tmp_path: Path) -> None:
+    """Whoever may write into the folder could have another file of this user's read."""
+    kept, link = tmp_path / "kept", tmp_path / "link"
+    cache_folder.write_checked(kept, b"content")
+    link.symlink_to(kept)
+    assert cache_folder.read_checked(kept) == b"content"
+    with pytest.raises(OSError, match="link"):
+        cache_folder.read_checked(link)

@@ -27,6 +27,7 @@ from abiscan.registrations import (
 )
 from abiscan.report import ops_text
 from abiscan.results.operators import ExtensionOperators
+from abiscan.results.selection import Selection
 from tests.schemas import validate
 
 SAMPLES = Path(__file__).resolve().parents[3] / "sample_binaries"
@@ -167,6 +168,10 @@ def test_each_kind_of_registration_has_its_words() -> None:
         "    called: g()",
         "    lost: 2 classes, 1 kernel",
     ]
+    # What is selected are operators: fallbacks, classes and entries of registries have no name of one.
+    selected = operators.only(Selection(patterns=("f",), namespaces=()))
+    words = ops_text.render_operators(selected, lambda text, **_: str(text), verbose=False).splitlines()[1:]
+    assert [line.partition(" ")[0] for line in words] == ["operator", "kernel", "kernel", "gap[emulation]:"]
 
 
 def test_a_folder_of_wheels_is_no_single_target(tmp_path: Path) -> None:
