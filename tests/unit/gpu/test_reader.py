@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from abiscan.gpu import cuda, hip, reader
-from abiscan.gpu.model import CodeKind, Compression, Container, GpuCode
+from abiscan.gpu.model import CodeKind, Compression, Container, Entry, GpuCode, targets_of
 from abiscan.gpu.reader import read_gpu_code
 from tests.unit.gpu.samples import FOLDER, NAMES, read, read_bytes
 
@@ -153,6 +153,22 @@ def test_the_records_of_a_group_are_those_that_fit(count: int, size: int, found:
     else:
         (one,) = parsed(section)
         assert [each.target for each in one.entries] == found
+
+
+@pytest.mark.parametrize(("room", "count"), [(0, 0), (4, 0), (8, 1), (71, 1), (135, 2)])
+def test_a_group_whose_records_do_not_fit_into_its_header_is_damaged(room: int, count: int) -> None:
+    whole = group(80, 90, count=count, size=8)
+    cut = whole[:4] + struct.pack("<I", 64 + room) + whole[8:]
+    with pytest.raises(cuda.Damaged, match=f"a group of {count} pieces of code"):
+        list(parsed(container(cut)))
+
+
+def test_what_a_linker_still_has_to_link_is_no_target() -> None:
+    kinds = (CodeKind.CUBIN, CodeKind.PTX, CodeKind.LTO)
+    entries = tuple(Entry(kind=kind, architecture=80 + place) for place, kind in enumerate(kinds))
+    linked, relocatable = (Container(address=0, entries=entries, relocatable=item) for item in (False, True))
+    assert targets_of([linked]) == ("sm_80", "compute_81")
+    assert targets_of([relocatable]) == ()
 
 
 EMPTY = entry(2, 80, 0, b"", isa=(1, 7))
