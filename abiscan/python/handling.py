@@ -19,7 +19,7 @@ from abiscan.python.later_builtins import CLASSES
 from abiscan.python.model import Channel, UserMessage
 from abiscan.python.modelled import Modelled
 from abiscan.python.signals import Signal
-from abiscan.python.values import Class, NotKnown, PythonError, Scope, Thrown, Why, thrown
+from abiscan.python.values import Class, Instance, NotKnown, PythonError, Scope, Thrown, Why, thrown
 
 Flow = Generator[object, object, Signal | None]
 """The running of statements: suspended where they yield."""
@@ -277,7 +277,8 @@ class Handling(Binding):
                 return made
             if not isinstance(made, NotKnown) and not (isinstance(value, Class) and value.is_open()):
                 return PythonError(TypeError, ("exceptions must derive from BaseException",))
-        if isinstance(value, (str, int, float, list, tuple, dict, type(None))):
+        of_package = isinstance(value, Instance) and not value.cls.is_open()
+        if of_package or isinstance(value, (str, int, float, list, tuple, dict, type(None))):
             return PythonError(TypeError, ("exceptions must derive from BaseException",))
         if isinstance(value, NotKnown):
             return PythonError(_class_of(value), (value,))
