@@ -57,6 +57,7 @@ def test_no_loop_of_calls_maps_memory_each_time() -> None:
     assert most[0] < 500
 
 
+@pytest.mark.skipif(sys.version_info >= (3, 13), reason="a bug-fix release of it may keep the chunk that is given back")
 def test_a_loop_of_calls_at_the_border_of_two_chunks_would() -> None:
     assert (_most_faults() >= 1000) is (sys.version_info >= (3, 11))
 

@@ -452,7 +452,9 @@ def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
             "vmovups %zmm3, 128(%rdx)\nmov %rax, 32(%rdx)\nvzeroupper\nret\n"
         )
     (folder / "cases.s").write_text("".join(text))
-    subprocess.run(["gcc", "-shared", "-nostdlib", "cases.s", "-o", "cases.so"], check=True, cwd=folder)
+    # Assembly that says nothing of its stack is linked as if it ran code there, which glibc 2.41 refuses to load.
+    command = ["gcc", "-shared", "-nostdlib", "-Wl,-z,noexecstack", "cases.s", "-o", "cases.so"]
+    subprocess.run(command, check=True, cwd=folder)
     return folder / "cases.so"
 
 

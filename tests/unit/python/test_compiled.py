@@ -104,6 +104,7 @@ PROGRAMS = {
 }
 
 
+@pytest.mark.filterwarnings("ignore::SyntaxWarning")  # since Python 3.14, of a return in a finally
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_a_program_gives_what_python_gives(name: str) -> None:
     names: dict[str, object] = {}
