@@ -317,6 +317,8 @@ class Cached(Modelled):
 
     __slots__ = ("function", "results")
 
+    binds: Final = True
+
     def __init__(self, function: object) -> None:
         self.function = function
         self.results: dict[str, object] = {}
