@@ -153,8 +153,11 @@ class Expressions(PythonMachine):
         if is_there and name in self.builtins:
             return self.builtins[name]
         self.outward += 1
-        # A NameError ends most imports: it is raised only if nothing unseen can have bound the name.
-        if scope.module.open_ or (is_there and name in NAMES) or self.has_guessed:
+        # A NameError ends most imports: it is raised only if nothing unseen can have bound the name. After a guess,
+        # that is so where only a part of the module binds it that is known not to have run.
+        is_unbound = not self.is_speculative and name in self.unbound_in.get(scope.module.file, ())
+        is_seen = is_unbound or not self.has_guessed
+        if scope.module.open_ or (is_there and name in NAMES) or not is_seen:
             return NotKnown(name)
         raise thrown(NameError, f"name '{name}' is not defined")
 

@@ -128,6 +128,10 @@ class Handling(Binding):
             attempt.told = loudest.how if loudest else Channel.NOTHING
             attempt.told_text = loudest.text if loudest else None
 
+    def note_unbound(self, body: Sequence[ast.stmt], scope: Scope) -> None:
+        """Note the names that statements would have bound which did not run."""
+        raise NotImplementedError
+
     # ---- try
 
     def _run_try(self, node: ast.Try, scope: Scope) -> Flow:
@@ -178,6 +182,8 @@ class Handling(Binding):
         _log.debug("%s, raised at %s, is %s", failure.name(), failure.at, where)
         if handler is None:
             raise Thrown(failure)
+        if scope.around is None:
+            self.note_unbound(node.body, scope)
         return (yield from self._run_handle(handler, failure, scope))
 
     def _split_group(

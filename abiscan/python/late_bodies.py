@@ -87,6 +87,13 @@ def has_late_parameters(node: ast.AST) -> bool:
     return "late" in node.__dict__ and "args" not in node.__dict__
 
 
+def header_of(node: ast.AST) -> bytes:
+    """Return the source of the parameters of a function that are not parsed yet."""
+    source, _line, start, _end, body = node.__dict__["late"]
+    text: bytes = source[start:body]
+    return text
+
+
 def walk_with(tree: ast.AST, words: re.Pattern[bytes]) -> Iterator[ast.AST]:
     """Yield the nodes of a tree, but for functions that are not parsed yet and have none of some words."""
     waiting = [tree]

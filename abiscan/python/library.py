@@ -20,7 +20,7 @@ from abiscan.python.call_records import KeptCalls
 from abiscan.python.dynamic_names import absolute_name, package_of
 from abiscan.python.grammar import FAILURES, accepts_tree, find_newer, parse
 from abiscan.python.installed import Surroundings
-from abiscan.python.late_bodies import parse_late
+from abiscan.python.late_bodies import has_late_parameters, header_of, parse_late
 from abiscan.python.model import Answer
 from abiscan.python.nodes import walk
 from abiscan.python.operator_calls import FAKES, OPERATORS, list_operators
@@ -912,6 +912,16 @@ def annotations_of(node: ast.AST) -> Iterator[ast.expr]:
                 yield parameter.annotation
         if node.returns is not None:
             yield node.returns
+
+
+def names_in_annotations(node: ast.AST, names: set[str]) -> list[ast.Name]:
+    """Return where the annotations of a statement have some names."""
+    if has_late_parameters(node):
+        header = header_of(node)
+        if not any(name.encode() in header for name in names):
+            return []
+    inside = (inner for annotation in annotations_of(node) for inner in walk(annotation))
+    return [inner for inner in inside if isinstance(inner, ast.Name) and inner.id in names]
 
 
 def acting_annotations(node: ast.AST) -> tuple[ast.expr, ...]:

@@ -227,6 +227,8 @@ class PythonMachine:
         """What is in files that it has made, as far as that is known."""
         self.missing_in: dict[str | None, bool] = {}
         """Whether modules use, as they are imported, a name that this torch does not have: those that were asked."""
+        self.unbound_in: dict[str | None, set[str]] = {}
+        """The names that parts of modules which did not run would have bound."""
         self.provided: dict[str, bool] = {}
         """Whether the operators of a namespace are assumed to be there."""
         self.most_steps_with_large_bodies = 0

@@ -94,6 +94,7 @@ class OtherCode:
             return None
         trace = self._machine.trace
         is_lacking = self._is_nowhere(module, raised) if name is None else self._lacks(module, name, raised)
+        is_lacking |= self._is_unbound(raised)
         if not is_lacking and not is_certain(raised, self._library.surroundings, trace):
             if module.partition(".")[0] not in self._machine.modules:
                 self._machine = None  # each import of it would run all of it again, to the same end
@@ -113,6 +114,13 @@ class OtherCode:
         if new and self._machine is not None:
             self._machine.go_back(before, {})
         return raised
+
+    def _is_unbound(self, raised: Raised) -> bool:
+        """Whether an error says that a name is not defined which only a part of its module binds that did not run."""
+        if self._machine is None or raised.exception != "NameError" or raised.at is None:
+            return False
+        names = self._machine.unbound_in.get(raised.at.file, ())
+        return any(raised.message == f"name {name!r} is not defined" for name in names)
 
     def _is_nowhere(self, module: str, raised: Raised) -> bool:
         """Whether an error says that a module is not there, in a package that was imported, and no finder has it."""

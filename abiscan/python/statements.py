@@ -22,7 +22,7 @@ from abiscan.python.grammar import ANNOTATED_LAZILY
 from abiscan.python.handling import Flow, Handling, caught, ends_in_raise
 from abiscan.python.iteration import Body, Enumerated, GeneratorObject, Lazy, number_items
 from abiscan.python.late_bodies import LateAsyncFunction, LateFunction, Unparsed, has_late_parameters
-from abiscan.python.library import acting_annotations, annotations_of
+from abiscan.python.library import acting_annotations, annotations_of, names_in_annotations
 from abiscan.python.machine import ProcessEnded, Unreadable
 from abiscan.python.nodes import TryStar, TypeAlias, walk
 from abiscan.python.operations import describe_value
@@ -164,13 +164,19 @@ class Statements(Handling):
         file = scope.module.file
         missing = file is not None and self.misses_names(file)
         annotations = acting or (self.library.attributes_in_annotations(node) if missing else ())
-        if not annotations or self.since(*ANNOTATED_LAZILY) or self.library.postpones_annotations(file):
+        unbound = names_in_annotations(node, self.unbound_in[file]) if file in self.unbound_in else ()
+        if not (annotations or unbound) or self.since(*ANNOTATED_LAZILY) or self.library.postpones_annotations(file):
             return
         # Where only a missing name acts, it takes a Python that evaluates them.
-        if missing and not self._annotates_at_once(node.lineno):
+        if (missing or unbound) and not self._annotates_at_once(node.lineno):
             return
-        for annotation in annotations:
+        for annotation in (*unbound, *annotations):
             self.evaluate(annotation, scope)
+
+    def looks_at_annotations(self, scope: Scope) -> bool:
+        """Whether annotations of a module may name what is not there."""
+        file = scope.module.file
+        return file in self.unbound_in or self.missing_in.get(file, True)
 
     def _annotates_at_once(self, line: int) -> bool:
         """Whether the Python evaluates annotations as it meets them, or is taken to do so if it is not known."""
@@ -188,9 +194,19 @@ class Statements(Handling):
         except (Thrown, ProcessEnded) as end:
             self.note_way(node, way, end)
             raise
-        if way.forgotten is not None and signal is None:
-            self.forget_way(node, way, scope)
+        if way.forgotten is not None:
+            if signal is None:
+                self.forget_way(node, way, scope)
+        elif scope.around is None:
+            self.note_unbound(node.orelse if way.taken else node.body, scope)
         return signal
+
+    def note_unbound(self, body: Sequence[ast.stmt], scope: Scope) -> None:
+        """Note the names that some statements of a module would have bound, which annotations may have all the same."""
+        if body and not self.is_speculative:
+            names = set[str]().union(*map(self.library.bound_names, body)).difference(scope.names)
+            if names:
+                self.unbound_in.setdefault(scope.module.file, set()).update(names)
 
     def forget_way(self, node: ast.If, way: Way, scope: Scope) -> None:
         """Forget what either branch binds, and note what the other one may have changed."""
@@ -578,7 +594,7 @@ def _compile_annotated(compiler: Compiler, node: ast.AnnAssign) -> Code:
     def run(machine: Statements, scope: Scope) -> None:
         if value is not None and target is not None:
             target(machine, scope, value(machine, scope))
-        if scope.function is None and (acting or machine.missing_in.get(scope.module.file, True)):
+        if scope.function is None and (acting or machine.looks_at_annotations(scope)):
             machine.run_annotate(node, acting, scope)
 
     return run
@@ -638,7 +654,7 @@ def _compile_define(compiler: Compiler, node: ast.FunctionDef | ast.AsyncFunctio
             None if defaults is None else defaults(machine, scope),
             qualified=scope.qualify(written) if scope.outer_names else scope.prefix + written,
         )
-        if is_annotated and (acting or machine.missing_in.get(scope.module.file, True)):
+        if is_annotated and (acting or machine.looks_at_annotations(scope)):
             machine.run_annotate(node, acting, scope)
         value = machine.decorated(made, marks) if marks else made
         if scope.outer_names:
@@ -685,11 +701,11 @@ def _compile_if(compiler: Compiler, node: ast.If) -> Code:
 
     def run(machine: Statements, scope: Scope) -> Signal | None:
         value = test(machine, scope)
-        if not machine.is_traced:
-            if value is True:
-                return body(machine, scope)
-            if value is False:
-                return orelse(machine, scope)
+        if not machine.is_traced and (value is True or value is False):
+            signal = (body if value else orelse)(machine, scope)
+            if scope.around is None:
+                machine.note_unbound(node.orelse if value else node.body, scope)
+            return signal
         way = machine.choose(node, value)
         if isinstance(way, Returned):
             return way
@@ -698,8 +714,11 @@ def _compile_if(compiler: Compiler, node: ast.If) -> Code:
         except (Thrown, ProcessEnded) as end:
             machine.note_way(node, way, end)
             raise
-        if way.forgotten is not None and signal is None:
-            machine.forget_way(node, way, scope)
+        if way.forgotten is not None:
+            if signal is None:
+                machine.forget_way(node, way, scope)
+        elif scope.around is None:
+            machine.note_unbound(node.orelse if way.taken else node.body, scope)
         return signal
 
     return run

@@ -217,3 +217,29 @@ def test_a_package_with_a_body_is_searched_in_its_own_folder(top: str, paths: st
     (outcome,) = reading_of(files | {"p/l/__init__.py": code}).imports
     raised = outcome.raised
     assert (isinstance(raised, Raised) and raised.message == "No module named 'p.l.absent'") is is_certain
+
+
+ABSENT_HERE = "import platform, sys, torch\nif sys.platform == 'win32':\n    import torch.nn as nn\n"
+
+
+@pytest.mark.parametrize(
+    ("code", "fails"),
+    [
+        # As transformers 5.20 beside a torch that it disables: "name 'nn' is not defined".
+        ("def f(a, b) -> tuple[int, list[nn.Module]]:\n    pass\n", True),
+        ("def f(a: nn.Module, b=1):\n    '''A text that is long enough for the function to be parsed late.'''\n", True),
+        ("if platform.node() == 'mine':\n    x = 1\nclass C(nn.Module):\n    pass\n", True),
+        ("class C:\n    x: nn.Module = None\n", True),
+        ("def f(a: 'nn.Module'):\n    pass\n", False),
+        ("def f():\n    def g(a: nn.Module):\n        pass\n", False),
+        ("nn = None\ndef f(a: nn):\n    pass\n", False),
+        ("from foreign import *\ndef f(a: nn.Module):\n    pass\n", False),
+    ],
+)
+def test_a_name_that_only_a_part_binds_which_did_not_run(code: str, *, fails: bool) -> None:
+    (outcome,) = reading_of({"p/__init__.py": ABSENT_HERE + code}, FakeWorld(python=(3, 11))).imports
+    text = outcome.raised.message if isinstance(outcome.raised, Raised) else outcome.raised
+    assert text == ("name 'nn' is not defined" if fails else None)
+    future = f"from __future__ import annotations\n{ABSENT_HERE}{code}"
+    (later,) = reading_of({"p/__init__.py": future}, FakeWorld(python=(3, 11))).imports
+    assert isinstance(later.raised, Raised) is ("C(nn" in code)
