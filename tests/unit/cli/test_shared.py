@@ -284,6 +284,17 @@ def test_what_installs_nothing_is_passed_on(
     assert installing.run("--new", "x", line=harmless) is None
 
 
+@pytest.mark.parametrize(("command", "reads"), [(("install",), False), (("pip", "install"), True)])
+def test_uv_reads_its_standard_input_where_pip_reads_a_file(
+    command: tuple[str, ...], reads: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kept = list[tuple[str, bool]]()
+    monkeypatch.setattr(programs, "keep_content", lambda name, *, stdin: kept.append((name, stdin)) or name)
+    line = CommandLine(command=command, arguments=("-r", "-"))
+    assert Installing(monkeypatch, SOUND).run(*command, "-r", "-", line=line) is None
+    assert kept == [("-", reads)]
+
+
 def test_a_report_is_written_whole_or_cleaned_for_a_terminal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with common.output_to(tmp_path / "report") as stream:
         stream.write("a\x1b[8mb\n\u202ec\n")

@@ -321,6 +321,15 @@ def test_a_gpu_that_is_named_tells_its_compute_capability(
     assert message == raised
 
 
+@pytest.mark.parametrize(("cuda", "message"), [("12.8", "True"), (None, "False"), (Answer.UNKNOWN, None)])
+@pytest.mark.parametrize("name", ["torch._C._has_cuda", "torch.cuda.has_magma"])
+def test_a_build_tells_whether_it_has_cuda(name: str, cuda: str | Answer | None, message: str | None) -> None:
+    code = f"import torch.cuda\nraise ImportError('True' if {name} else 'False')\n"
+    (outcome,) = reading_of({"pkg/__init__.py": code}, FakeWorld(cuda=cuda)).imports
+    assert isinstance(outcome.raised, Raised)
+    assert outcome.raised.message == message
+
+
 @pytest.mark.parametrize("is_final", [True, False])
 @pytest.mark.parametrize("value", ["", "/opt/vendor/lib"])
 def test_the_search_path_of_libraries_is_that_of_this_machine_where_it_is_asked_about(

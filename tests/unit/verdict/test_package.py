@@ -312,18 +312,31 @@ def test_what_a_submodule_loads_before_it_fails_is_on_demand(torch: Path, wheels
     assert str(module.error) == "OSError: Could not load this library: pkg/_C.so (pkg/ops.py:3)"
 
 
-def test_operators_of_the_package_are_not_there_before_it_loads_them(wheels: Path) -> None:
-    """As deepmd-kit asks, which does not load its library a second time."""
+def with_operator(wheels: Path, code: str) -> PackageResult:
+    """The verdict on a package with a library that defines an operator, on torch 2.13.0."""
     sample = (Path(__file__).parents[3] / "sample_binaries" / "loads" / "loads.so").read_bytes()
-    code = "import torch\nif hasattr(torch.ops.abiscan_loads, 'double_it'):\n    raise RuntimeError('there')\n"
     wheel = wheels / "pkg-1.0-py3-none-linux_x86_64.whl"
     wheels.mkdir(exist_ok=True)
     with zipfile.ZipFile(wheel, "w") as archive:
-        archive.writestr("pkg/__init__.py", code + LOAD)
+        archive.writestr("pkg/__init__.py", code)
         archive.writestr("pkg/_C.so", sample)
         archive.writestr("pkg-1.0.dist-info/METADATA", "Name: pkg\nVersion: 1.0\n")
     (found,) = abiscan.check(wheel, "2.13.0").packages
+    return found
+
+
+def test_operators_of_the_package_are_not_there_before_it_loads_them(wheels: Path) -> None:
+    """As deepmd-kit asks, which does not load its library a second time."""
+    code = "import torch\nif hasattr(torch.ops.abiscan_loads, 'double_it'):\n    raise RuntimeError('there')\n"
+    found = with_operator(wheels, code + LOAD)
     assert (found.verdict.value, found.conditions) == ("works", ())
+
+
+def test_an_operator_of_the_package_that_is_called_with_too_much(wheels: Path) -> None:
+    """The words are those of torch 2.13.0."""
+    found = with_operator(wheels, LOAD + "def twice(x):\n    return torch.ops.abiscan_loads.double_it(x, x)\n")
+    (finding,) = found.findings
+    assert finding.says == "abiscan_loads::double_it() expected at most 1 argument(s) but received 2 argument(s)."
 
 
 def test_a_library_that_cannot_be_read_is_unknown(torch: Path, tmp_path: Path) -> None:
