@@ -21,7 +21,7 @@ NULL, STRTAB, STRSZ, SYMTAB, RELA, RELASZ, HASH, PLTREL, JMPREL, PLTRELSZ = 0, 5
 RELR, RELRSZ, RELACOUNT, TEXTREL, FLAGS = 36, 35, 0x6FFFFFF9, 22, 30
 LOCAL, GLOBAL, WEAK = 0, 1, 2
 HIDDEN, INTERNAL, PROTECTED = 2, 1, 3
-R_64, GLOB_DAT, JUMP_SLOT, RELATIVE, TPOFF64, NONE, PC32 = 1, 6, 7, 8, 18, 0, 2
+R_64, GLOB_DAT, JUMP_SLOT, RELATIVE, TPOFF64, NONE, PC32, RELATIVE64 = 1, 6, 7, 8, 18, 0, 2, 38
 Rela = tuple[int, int, int]  # place, symbol, type
 SCRATCH = 0x800  # where relocations write
 SIZE = 0x2000
@@ -133,6 +133,14 @@ def test_relocations_without_a_symbol_look_up_nothing() -> None:
     # RELACOUNT of them are at the beginning, where no symbol is looked for.
     counted = facts(outside("a"), [(at(0), 0, RELATIVE), (at(2), 1, R_64)], tags={RELACOUNT: 1})
     assert ([one.name for one in counted.references], counted.stop) == (["a"], None)
+
+
+@pytest.mark.parametrize(("kind", "stops"), [(RELATIVE, False), (RELATIVE64, False), (NONE, True), (R_64, True)])
+def test_what_is_counted_as_relative(kind: int, *, stops: bool) -> None:
+    """glibc, ``elf_machine_rela_relative`` of x86-64."""
+    read = facts(outside("a"), [(at(0), 1, kind), (at(2), 1, R_64)], tags={RELACOUNT: 1})
+    words = "Inconsistency detected by ld.so: ../sysdeps/x86_64/dl-machine.h"
+    assert (read.stop is not None and words in str(read.stop[1].message)) is stops
 
 
 def test_thread_variables_of_the_static_block() -> None:

@@ -100,6 +100,15 @@ def test_what_stands_in_the_way_of_a_lock_leaves_its_pins_as_they_are(
     assert pins.read_text() == "plain==0.9\n"
 
 
+def test_fit_changes_one_lock_at_a_time(tmp_path: Path) -> None:
+    locks = [tmp_path / name / "uv.lock" for name in ("a", "b")]
+    for lock in locks:
+        lock.parent.mkdir()
+        lock.write_text(LOCK)
+    result = run("fit", *map(str, locks), "--no-index")
+    assert (result.exit_code, "only one lock at a time" in result.stderr) == (2, True)
+
+
 @pytest.mark.parametrize("words", [("--cpu", "none-such"), ("--system", "none-such")])
 def test_fit_looks_for_nothing_on_a_processor_or_a_system_that_is_not_known(
     words: tuple[str, ...], monkeypatch: pytest.MonkeyPatch

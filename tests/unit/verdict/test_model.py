@@ -56,6 +56,15 @@ def test_the_operators_of_another_target_count(tmp_path: Path) -> None:
     assert together.summary == "works, once loads.so is imported"
 
 
+@pytest.mark.parametrize(
+    ("beside", "whom"),
+    [([LOADS], "neither torch 2.13.0+cpu nor loads.so has"), ([], "torch 2.13.0+cpu does not have")],
+)
+def test_who_lacks_an_operator(beside: list[Path], whom: str, tmp_path: Path) -> None:
+    (finding,) = verdict(script(tmp_path / "m.pt", "ops.other.op(x)"), "2.13.0", *beside).own_findings
+    assert finding.message == f"m.pt: it calls other::op, which {whom}"
+
+
 def test_an_extension_that_does_not_load_brings_nothing(tmp_path: Path) -> None:
     model = script(tmp_path / "m.pt", "ops.abiscan_loads.double_it(x)")
     result = verdict(model, "1.13.1", LOADS)
