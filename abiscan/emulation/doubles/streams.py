@@ -929,7 +929,8 @@ def _istream_get_integer(call: Call) -> int:
         value += high + 1
     if kind == "b":
         high = 1
-    fits = min(max(value, low), high)
+    # libstdc++, num_get::_M_extract_int: what has no sign becomes the largest value, below zero as well.
+    fits = value if low <= value <= high else low if value < low < 0 else high
     call.machine.write(call.argument(1), (fits & ((1 << 8 * size) - 1)).to_bytes(size, "little"))
     reader.become((0 if match and fits == value else _FAIL) | (_EOF if not reader.text else 0))
     return call.argument(0)

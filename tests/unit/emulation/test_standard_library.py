@@ -129,8 +129,10 @@ BODIES = {
             's.setstate(std::ios::badbit); s << "lost"; define("s" + std::to_string(s.str().size()));'
             'std::istringstream e("q"); e.exceptions(std::ios::failbit);'
             'try { e >> n; } catch (const std::ios_base::failure&) { define("threw"); }'
+            'std::istringstream m("-65535 -5 -65536"); unsigned short u, v; bool y; m >> u >> y; m.clear(); m >> v;'
+            'define("u" + std::to_string(u) + (m.fail() ? "f" : "g") + std::to_string(v) + (y ? "y" : "n"));'
         ),
-        ["abcdef7", "failed", "r43", "p3", "s3", "threw"],
+        ["abcdef7", "failed", "r43", "p3", "s3", "threw", "u1f65535y"],
     ),
     "wide texts and numbers as characters": (
         (
