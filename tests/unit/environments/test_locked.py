@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import zipfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -144,6 +145,9 @@ def test_requirements_that_the_lock_does_not_meet(index: LocalIndex, tmp_path: P
 
 
 def test_a_file_that_is_not_what_the_lock_names_is_refused(index: LocalIndex, tmp_path: Path) -> None:
+    (large,) = index.folder.glob("vision-1.0-*.whl")
+    with zipfile.ZipFile(large, "a") as archive:  # too large to be read as a whole for its members
+        archive.writestr("vision/weights", bytes(4 << 20))
     path = uv_lock(tmp_path / "project", index, sha256="1" * 64)
     with pytest.raises(InputError, match=r"vision-1.0-.*is not the file that .* describes: its hash differs"):
         check(path, tmp_path)
