@@ -183,6 +183,27 @@ def test_versions_are_asked_of_what_is_loaded_even_if_it_is_not_needed() -> None
     assert [missing.provider.name for missing in resolution.missing_versions] == ["a"]
 
 
+@pytest.mark.parametrize(
+    ("glibc", "wanted", "aborts"),
+    [("GLIBC_2.40", "a", True), ("GLIBC_2.40", "b", False), ("GLIBC_2.41", "a", False)],
+)
+def test_a_library_that_has_lost_its_versions(glibc: str, wanted: str, *, aborts: bool) -> None:
+    """glibc, ``check_match``: the library whose version is wanted has the symbol, and no versions any more."""
+    objects = {
+        "ext": obj("a", "b", references=[f"f@V_1:{wanted}"]),
+        "a": msgspec.structs.replace(obj(defines=["f"]), is_versioned=False),
+        "b": obj(defines=["f@@V_1"]),
+        "libc.so.6": obj(versions=[glibc]),
+    }
+    loader = Loader(ObjectsByPath(objects), SearchPath(siblings={name: name for name in objects}), Machine.X86_64)
+    process = loader.start_process((), global_libraries=(), libraries=("libc.so.6",))
+    error = resolve_load(process, loader.open(process, "ext")).error
+    assert (error is not None) is aborts
+    if error:
+        assert error.aborts
+        assert "check_match: Assertion `version->filename == NULL" in error.message
+
+
 def test_every_version_is_checked_whatever_those_before_it_are() -> None:
     """``_dl_check_map_versions`` goes through all entries, whether the library has versions or not."""
     needs = ["V_1:libcudart.so.12", "V_1:plain", "V_1:a", "V_2:a"]
