@@ -42,6 +42,8 @@ def index(tmp_path: Path) -> Path:
     package_wheel(
         folder, "vision", {"vision/_C.so": extension(undefined=GONE)}, version="2.0", files=INIT, metadata=torch
     )
+    code = {"metrics/__init__.py": "import torch\nimport vision\n"}
+    package_wheel(folder, "metrics", {}, files=code, metadata={"Requires-Dist": "vision"}, tag="py3-none-any")
     package_wheel(folder, "tool", {}, files={"tool.py": ""}, metadata={"Requires-Dist": "vision"}, tag="py3-none-any")
     return folder
 
@@ -51,8 +53,8 @@ def project(tmp_path: Path) -> Path:
     folder = tmp_path / "project"
     folder.mkdir()
     (folder / "pyproject.toml").write_text(
-        '[project]\nname = "project"\nversion = "1.0"\nrequires-python = ">=3.10"\ndependencies = ["vision<2"]\n'
-        "[tool.uv]\nno-index = true\n"
+        '[project]\nname = "project"\nversion = "1.0"\nrequires-python = ">=3.10"\n'
+        'dependencies = ["metrics", "vision<2"]\n[tool.uv]\nno-index = true\n'
     )
     (folder / "code.py").write_text("import vision\n")
     return folder
@@ -91,7 +93,8 @@ def test_what_becomes_worse_is_refused_and_leaves_no_trace(project: Path, index:
     assert refused.code == 1
     assert "vision 2.0 no longer loads" in refused.err
     assert "undefined symbol: _ZN2at4goneEv" in refused.err
-    assert "this works: uv add 'vision==1.0'" in refused.err
+    assert "metrics 1.0 no longer loads: because of vision: " in refused.err
+    assert "this works: uv add 'vision==1.0'\n" in refused.err
     assert contents(project) == before
     # Somebody insists: uv does what it is told.
     assert uv(project, index, "--force", "add", "--no-sync", "vision>=2").code == 0
