@@ -17,6 +17,7 @@ from msgspec import Struct
 
 from abiscan.python.library import PythonCode
 from abiscan.python.nodes import TryStar, child_nodes, walk
+from abiscan.python.private_names import written_name
 from abiscan.python.sources import is_for_users
 from abiscan.python.torch_names import TorchNames
 from abiscan.python.version_guards import EXITS, words_in
@@ -164,7 +165,7 @@ def _in_block(lookup: _Lookup, statements: Sequence[ast.stmt], function: str) ->
 
 def _in_statement(lookup: _Lookup, statement: ast.stmt, function: str) -> _Uses:
     if isinstance(statement, (*_FUNCTIONS, ast.ClassDef)):
-        name = f"{function}.{statement.name}" if function else statement.name
+        name = f"{function}.{written_name(statement)}" if function else written_name(statement)
         if isinstance(statement, ast.ClassDef) or _is_plain(statement):
             yield from _in_block(lookup, statement.body, name)
         return False

@@ -46,6 +46,7 @@ from abiscan.python.operator_calls import (
     keyword_refusal,
     passes_list,
 )
+from abiscan.python.private_names import written_name
 from abiscan.python.refusals import PassedArguments, parse_parameters, refusal
 from abiscan.python.settled_conditions import SettledConditions
 from abiscan.python.sole_bindings import SETTING_AROUND, sole_bindings
@@ -178,6 +179,7 @@ class _Scope(Struct, frozen=True, kw_only=True):
     :ivar values: what stands for values in the functions around
     :ivar public: see ``Mention``
     :ivar nested: see ``Mention``
+    :ivar path: what the function or class around is called, with those around it
     :ivar variants: how often a function of a name is defined around: more than once, it may depend on the version
     :ivar by_values: whether what guards it are only conditions on values that functions compute
     :ivar tests: these
@@ -192,6 +194,7 @@ class _Scope(Struct, frozen=True, kw_only=True):
     values: frozenset[str] = frozenset()
     public: tuple[str, ...] = ()
     nested: tuple[str, ...] = ()
+    path: str = ""
     in_function: bool = False
     variants: Mapping[str | None, int] = field(default_factory=dict)
     guarded: bool = False
@@ -321,7 +324,7 @@ class Mentions:
             base = self._full_name(node.bases[0], scope)[1] if len(node.bases) == 1 and not node.keywords else None
             kept = {id(call) for call in kept_as_modules(node)} if self._loads_weights else set[int]()
             inside = replace(
-                _named(scope, node.name),
+                _named(scope, node),
                 guarded=scope.guarded or are_guarding(node.decorator_list),
                 by_values=scope.by_values and not are_guarding(node.decorator_list),
                 base=base,
@@ -531,7 +534,7 @@ class Mentions:
         own = make_origins(node)
         is_variant = scope.variants.get(getattr(node, "name", ""), 0) > 1 or are_guarding(decorators, scope.values)
         inside = replace(
-            _with_origins(_named(scope, getattr(node, "name", "<lambda>")), own | dict.fromkeys(parameters)),
+            _with_origins(_named(scope, node), own | dict.fromkeys(parameters)),
             values=values_in(node, scope.values - own.keys()),
             in_function=True,
             guarded=scope.guarded or is_variant,
@@ -721,7 +724,7 @@ class Mentions:
             error=error,
             file=self._file,
             line=node.lineno,
-            function=".".join([*scope.public, *scope.nested]),
+            function=scope.path,
             how=how,
             arguments=_arguments_of(node),
         )
@@ -749,8 +752,7 @@ class Mentions:
         yield self._name_mention(name, line, scope, how=how)
 
     def _name_mention(self, name: str, line: int, scope: _Scope, *, how: str) -> Mention:
-        function = ".".join([*scope.public, *scope.nested])
-        use = LaterUse(name=name, file=self._file, line=line, function=function, how=how)
+        use = LaterUse(name=name, file=self._file, line=line, function=scope.path, how=how)
         guarded = not scope.caught.isdisjoint(_RAISED.get(how, CATCHING_IMPORTS))
         return self._make_mention(use, scope, guarded=guarded)
 
@@ -874,11 +876,13 @@ def _with_origins(scope: _Scope, origins: Origins, *, is_class: bool = False) ->
     return replace(scope, origins=(dict.fromkeys(origins) if is_class else origins, *scope.origins))
 
 
-def _named(scope: _Scope, name: str) -> _Scope:
-    """Return the scope inside of a function or class of a name."""
+def _named(scope: _Scope, node: ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda | ast.ClassDef) -> _Scope:
+    """Return the scope inside of a function or class."""
+    name, written = ("<lambda>", "<lambda>") if isinstance(node, ast.Lambda) else (node.name, written_name(node))
+    path = f"{scope.path}.{written}" if scope.path else written
     if scope.in_function:
-        return replace(scope, nested=(*scope.nested, name))
-    return replace(scope, public=(*scope.public, name))
+        return replace(scope, nested=(*scope.nested, name), path=path)
+    return replace(scope, public=(*scope.public, name), path=path)
 
 
 def _guarded(scope: _Scope) -> _Scope:

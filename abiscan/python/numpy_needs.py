@@ -20,6 +20,7 @@ from abiscan.python.library import PythonCode
 from abiscan.python.mentions import LaterUse
 from abiscan.python.model import Answer, PythonLine, World
 from abiscan.python.nodes import TryStar, child_nodes, walk
+from abiscan.python.private_names import written_name
 from abiscan.python.sources import is_for_users
 from abiscan.python.torch_names import Companions, TorchNames
 from abiscan.python.torch_texts import release_of
@@ -114,7 +115,7 @@ def _functions_by_line(tree: ast.Module) -> dict[int, str]:
     paths: dict[int, str] = {}
     functions: dict[int, str] = {}
     for node in sorted(definitions, key=lambda node: node.lineno):
-        path = ".".join(filter(None, (paths.get(node.lineno), node.name)))
+        path = ".".join(filter(None, (paths.get(node.lineno), written_name(node))))
         is_function = not isinstance(node, ast.ClassDef) or node.lineno in functions
         # Decorators and defaults stand before the body, and are evaluated outside.
         lines = range(node.body[0].lineno, (node.end_lineno or node.lineno) + 1)

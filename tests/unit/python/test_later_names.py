@@ -241,6 +241,12 @@ def test_what_may_never_be_called_or_is_not_certain_does_not_count(body: str) ->
     assert not names_in(body)
 
 
+def test_a_function_is_called_what_its_source_calls_it() -> None:
+    private = f"import torch\nclass A:\n  def __f(self, x): return {GONE}(x)\n  def g(self, x): return self.__f(x)\n"
+
+    assert [use.function for use in uses({"pack/__init__.py": private})] == ["A.__f"]
+
+
 def test_the_release_decides() -> None:
     body = "import torch\ndef f(x):\n    return torch.amp.custom_bwd(x)"
 

@@ -158,6 +158,7 @@ def test_a_package_without_numpy() -> None:
         ("x = np.Inf\ndef f(): return 1", [2], []),
         ("def f():\n  return np.Inf", [], ["f"]),
         ("class A:\n  x = np.Inf\n  def f(self):\n    def g():\n      return np.Inf", [3], ["A.f.g"]),
+        ("class A:\n  def __f(self): return np.Inf", [], ["A.__f"]),
         ("@g(np.Inf)\ndef f(x=1):\n  if x:\n    return np.Inf\nnp.Inf", [2, 6], ["f"]),
     ],
 )
