@@ -16,6 +16,7 @@ from abiscan.python.late_bodies import docstring_of
 from abiscan.python.machine import PythonMachine
 from abiscan.python.modelled import Modelled, Native
 from abiscan.python.operations import attempt_operation, describe_value
+from abiscan.python.private_names import name_inside
 from abiscan.python.values import (
     ABSENT,
     MORE_ITEMS,
@@ -83,6 +84,7 @@ def _of_unknown(machine: PythonMachine, value: NotKnown, name: str) -> object:
 
 OWN_NAMES: Final = ("__name__", "__doc__", "__package__", "__spec__", "__file__", "__path__", "__builtins__")
 """What the import system binds in a module (language reference, 5.4.6); ``__path__`` in packages alone."""
+_HOSTS: Final = (str, bytes, int, float, list, tuple, dict, set, frozenset)
 _MODULE_ATTRIBUTES: Final = (
     *("__cached__", "__class__", "__dir__", "__doc__", "__getattribute__", "__loader__", "__setattr__"),
     "__spec__",
@@ -198,12 +200,17 @@ def found_in(machine: PythonMachine, value: Instance, name: str) -> object:
         if hook is None or AttributeError not in error.failure.ancestry():
             raise
         # Python cannot tell this error of a property from an absent attribute, so ``__getattr__`` hides it.
-        member = ABSENT
+        return machine.call(machine.bound(hook, value, value.cls), [name], {})
     if member is not ABSENT:
         return member
-    if hook is not None:
+    if hook is not None and not _is_built_in(value, name):
         return machine.call(machine.bound(hook, value, value.cls), [name], {})
     return _attribute_beyond_package(machine, value, value.cls, name)
+
+
+def _is_built_in(value: Instance, name: str) -> bool:
+    """Whether an object has an attribute from ``object``, or from the built-in type that its class derives from."""
+    return hasattr(type(value.inner) if isinstance(value.inner, _HOSTS) else object, name)
 
 
 def _own_attribute(machine: PythonMachine, value: Instance, name: str) -> object:
@@ -523,7 +530,7 @@ def _of_host(value: object, name: str) -> object:
         return HostMethod(value, name)
     if name == "mapping":
         return NotKnown(f"{type(value).__name__}.mapping")
-    if isinstance(value, (str, bytes, int, float, list, tuple, dict, set, type(None), *VIEWS)):
+    if isinstance(value, (*_HOSTS, type(None), *VIEWS)):
         raise thrown(AttributeError, f"'{type(value).__name__}' object has no attribute '{name}'")
     return NotKnown(f"{describe_value(value)}.{name}")
 
@@ -629,13 +636,14 @@ def _has_only_slots(machine: PythonMachine, cls: Class, name: str) -> bool:
     if cls.is_open() or "__slots__" not in cls.names:
         return False
     for ancestor in cls.ancestry():
-        slots = ancestor.names.get("__slots__") if isinstance(ancestor, Class) else ()
+        if not isinstance(ancestor, Class):
+            continue
+        slots = ancestor.names.get("__slots__")
         names = [slots] if isinstance(slots, str) else machine.items(slots) if slots is not None else None
-        if (
-            names is None
-            or isinstance(names, NotKnown)
-            or {name, "__dict__"} & {ancestor for ancestor in names if isinstance(ancestor, str)}
-        ):
+        if names is None or isinstance(names, NotKnown):
+            return False
+        texts = (slot for slot in names if isinstance(slot, str))
+        if {name, "__dict__"} & {name_inside(slot, ancestor.name) for slot in texts}:
             return False
     return True
 

@@ -397,7 +397,8 @@ def _check_fields(
     if second is not None:
         raise thrown(TypeError, f"{name}() got an unexpected keyword argument '{second}'")
     if lacking:
-        raise thrown(TypeError, missing_arguments(name, lacking))
+        by_position_first = sorted(lacking, key=cls.keyword_fields.__contains__)
+        raise thrown(TypeError, missing_arguments(name, by_position_first, cls.keyword_fields))
 
 
 def _annotations_of_bases(cls: Class) -> list[object]:

@@ -1,7 +1,8 @@
 """Private names: inside of a class ``C``, Python takes ``__name`` for ``_C__name``.
 
 They are replaced in the tree, so that all that goes through it sees what Python sees (``_Py_Mangle`` in
-Python/compile.c). Only the name that a function or class says it has stays as it is written: see ``written_name``.
+Python/compile.c). The name that a function or class says it has stays as it is written (see ``written_name``), and so
+do the keywords of calls.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from abiscan.regex import regex
 
 _PRIVATE = regex(rb"__(?<!\w__)(?!\w*__(?!\w))\w")  # a literal first, which is fast to search for
 _FIELDS: Final[dict[type[ast.AST], str]] = {
-    ast.Name: "id", ast.Attribute: "attr", ast.arg: "arg", ast.keyword: "arg", ast.ExceptHandler: "name",
+    ast.Name: "id", ast.Attribute: "attr", ast.arg: "arg", ast.ExceptHandler: "name",
     ast.MatchAs: "name", ast.MatchStar: "name", ast.MatchMapping: "rest", ast.alias: "asname",
 }  # fmt: skip
 """The kinds of nodes with a name that may be private, and where they have it."""
@@ -59,6 +60,12 @@ def replace_private_names(statements: list[Any], cls: str) -> None:
 def class_prefix(name: str) -> str:
     """Return what private names in a class begin with, after an underscore; empty if the class makes none private."""
     return name.lstrip("_")
+
+
+def name_inside(name: str, cls: str) -> str:
+    """Return what a name is taken for in a class, of which the texts in ``__slots__`` are some, too."""
+    prefix = class_prefix(cls)
+    return _private_name(name, prefix) if prefix and _is_private(name) else name
 
 
 def written_name(node: Any) -> str:
