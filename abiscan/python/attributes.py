@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable
+from functools import partial
 from pathlib import PurePath
 from typing import Any, Final, TypeGuard
 
@@ -299,7 +300,7 @@ def _of_class(machine: PythonMachine, cls: Class, name: str) -> object:
         return machine.call(machine.bound(hook, cls, cls.metaclass), [name], {})
     host = cls.host()
     if host is not None and hasattr(host, name):
-        return HostMethod(host, name)
+        return Native(name, partial(_make_from_keys, cls)) if name == "fromkeys" else HostMethod(host, name)
     method = default_method(name)
     if method is not None:
         return method
@@ -507,6 +508,15 @@ def _of_built_in_type(value: type, name: str) -> object:
     if isinstance(member, tuple) and is_concrete(member):  # __mro__, __bases__
         return member
     return HostMethod(value, name) if hasattr(value, name) else NotKnown(f"{value.__name__}.{name}")
+
+
+def _make_from_keys(cls: Class, machine: PythonMachine, args: list[object], kwargs: dict[str, object]) -> object:
+    """Model ``cls.fromkeys`` of a class that derives from ``dict``: it makes an object of that class."""
+    items = HostMethod(dict, "fromkeys").call(machine, args, kwargs)
+    made = machine.call(cls, [], {}) if isinstance(items, dict) else items
+    for key, value in items.items() if isinstance(items, dict) else ():
+        special.set_item(machine, made, key, value)
+    return made
 
 
 def _of_host(value: object, name: str) -> object:
