@@ -241,7 +241,12 @@ def _own_attribute(machine: PythonMachine, value: Instance, name: str) -> object
 def _attribute_beyond_package(machine: PythonMachine, value: object, cls: Class, name: str) -> object:
     """Return an attribute that no class of the package has: one of a built-in type, of what is not known, or none."""
     if isinstance(value, Instance) and value.inner is not None:
-        return _of_host(value.inner, name)
+        try:
+            return _of_host(value.inner, name)
+        except Thrown as error:
+            if AttributeError not in error.failure.ancestry():
+                raise
+            raise thrown(AttributeError, f"'{cls.name}' object has no attribute '{name}'") from None
     method = default_method(name, value)
     if method is not None:
         return method
@@ -299,7 +304,7 @@ def _of_class(machine: PythonMachine, cls: Class, name: str) -> object:
     if hook is not None:
         return machine.call(machine.bound(hook, cls, cls.metaclass), [name], {})
     host = cls.host()
-    if host is not None and hasattr(host, name):
+    if host is not None and name != "__new__" and hasattr(host, name):
         return Native(name, partial(_make_from_keys, cls)) if name == "fromkeys" else HostMethod(host, name)
     method = default_method(name)
     if method is not None:
@@ -588,6 +593,9 @@ def set_plainly(machine: PythonMachine, value: object, name: str, new: object, *
             raise thrown(FrozenInstanceError, f"cannot assign to field '{name}'")
         if cls is not None and isinstance(value, Instance) and _has_only_slots(machine, cls, name):
             raise thrown(AttributeError, f"'{cls.name}' object has no attribute '{name}'")
+        if name == "__dict__" and isinstance(value, Instance):
+            _replace_attributes(machine, value, new)
+            return
         if name == "args" and isinstance(value, PythonError):
             value.args = tuple(more_items(machine.items(new)))
             return
@@ -607,6 +615,15 @@ def _put(machine: PythonMachine, names: dict[str, object], name: str, new: objec
     if machine.is_speculative:
         new = PerhapsAbsent(f".{name}") if names.get(name, ABSENT) is ABSENT else NotKnown(f".{name}")
     names[name] = new
+
+
+def _replace_attributes(machine: PythonMachine, value: Instance, new: object) -> None:
+    """Execute ``value.__dict__ = new``: with ``self.__dict__ = self``, the items of a dict are its attributes."""
+    names = special.plain_value(new)
+    if isinstance(names, dict) and not machine.is_speculative:
+        value.attributes = names
+    else:
+        set_any(value)
 
 
 def set_any(value: object) -> None:

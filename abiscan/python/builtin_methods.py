@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import functools
+import inspect
 import string
 from collections.abc import Callable, Mapping
 from itertools import chain
@@ -66,6 +67,11 @@ class HostMethod(Modelled):
 
     def __init__(self, value: object, name: str) -> None:
         self.value, self.name = value, name
+
+    @property
+    def binds(self) -> bool:
+        """Whether it gets the object that it is taken from, as that of a type: ``__setattr__ = dict.__setitem__``."""
+        return isinstance(self.value, type) and inspect.ismethoddescriptor(getattr(self.value, self.name))
 
     def display_name(self) -> str:
         """Return the method with its receiver."""
@@ -609,4 +615,6 @@ def type_of(value: object) -> object:
         return value.metaclass or type
     if isinstance(value, NotKnown):
         return NotKnown(f"type({value.name})", value.why, ("type", value.key))
-    return type(value) if is_concrete(value) else NotKnown(f"type({describe_value(value)})")
+    # A container is one whatever is in it.
+    is_known = type(value) in (list, tuple, dict, set, frozenset) or is_concrete(value)
+    return type(value) if is_known else NotKnown(f"type({describe_value(value)})")

@@ -430,6 +430,10 @@ def in_place(machine: PythonMachine, op: ast.operator, left: object, right: obje
         result = machine.call(method, [right], {})
         if result is not NotImplemented:
             return result
+    inner = plain_value(left)
+    if inner is not left and isinstance(inner, (list, dict, set)):
+        made = in_place(machine, op, inner, right)
+        return left if made is inner else made
     if isinstance(left, list) and isinstance(op, ast.Add):
         machine.call(machine.get_attribute(left, "extend"), [right], {})
         return left
@@ -438,7 +442,13 @@ def in_place(machine: PythonMachine, op: ast.operator, left: object, right: obje
         if not isinstance(update, NotKnown):
             machine.call(update, [right], {})
             return left
-    return apply_binary(machine, op, left, right)
+    made = apply_binary(machine, op, left, right)
+    # Other names that stand for it see the change.
+    if isinstance(left, (list, set)) and isinstance(made, type(left)) and not machine.is_speculative:
+        left.clear()
+        (left.extend if isinstance(left, list) else left.update)(made)
+        return left
+    return made
 
 
 def _has_plain(left: object, right: object) -> bool:

@@ -609,8 +609,8 @@ def _compile_augmented(compiler: Compiler, node: ast.AugAssign) -> Code:
         def change_name(machine: Statements, scope: Scope) -> None:
             left = read(machine, scope)
             made = special.in_place(machine, op, left, value(machine, scope))
-            # A container was changed in place, and the name stands for it already.
-            if made is not left or not isinstance(made, (list, dict, set)):
+            # A container was changed in place, and the name stands for it already, but for one from outside of a class.
+            if made is not left or scope.is_class or not isinstance(made, (list, dict, set)):
                 store(machine, scope, made)
 
         return change_name
