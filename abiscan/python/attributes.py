@@ -593,13 +593,7 @@ def set_plainly(machine: PythonMachine, value: object, name: str, new: object, *
             raise thrown(FrozenInstanceError, f"cannot assign to field '{name}'")
         if cls is not None and isinstance(value, Instance) and _has_only_slots(machine, cls, name):
             raise thrown(AttributeError, f"'{cls.name}' object has no attribute '{name}'")
-        if name == "__dict__" and isinstance(value, Instance):
-            _replace_attributes(machine, value, new)
-            return
-        if name == "args" and isinstance(value, PythonError):
-            value.args = tuple(more_items(machine.items(new)))
-            return
-        _put(machine, _own_names(value), name, new)
+        _put_own(machine, value, name, new)
     elif isinstance(value, PythonModule):
         if name == "__class__":
             _change_class(machine, value, new)
@@ -617,13 +611,19 @@ def _put(machine: PythonMachine, names: dict[str, object], name: str, new: objec
     names[name] = new
 
 
-def _replace_attributes(machine: PythonMachine, value: Instance, new: object) -> None:
-    """Execute ``value.__dict__ = new``: with ``self.__dict__ = self``, the items of a dict are its attributes."""
-    names = special.plain_value(new)
-    if isinstance(names, dict) and not machine.is_speculative:
-        value.attributes = names
+def _put_own(machine: PythonMachine, value: Instance | Class | PythonError, name: str, new: object) -> None:
+    """Set what no class of an object has a say in."""
+    if name == "__dict__" and isinstance(value, Instance):
+        # With ``self.__dict__ = self``, the items of a dict are its attributes.
+        names = special.plain_value(new)
+        if isinstance(names, dict) and not machine.is_speculative:
+            value.attributes = names
+        else:
+            set_any(value)
+    elif name == "args" and isinstance(value, PythonError):
+        value.args = tuple(more_items(machine.items(new)))
     else:
-        set_any(value)
+        _put(machine, _own_names(value), name, new)
 
 
 def set_any(value: object) -> None:
