@@ -35,6 +35,8 @@ def may_have_others(source: bytes) -> bool:
     waiting, seen = list(_own_nodes(tree.body)), set[str]()
     if any(isinstance(item, ast.Call) and getattr(item.func, "id", None) == "exec" for item in waiting):
         return True
+    if any(map(_binds_hook, waiting)):
+        return True
     while waiting:
         node = waiting.pop()
         if _adds_names(node):
@@ -128,6 +130,13 @@ def _own_nodes(body: Iterable[ast.AST], apart: tuple[type[ast.AST], ...] = _FUNC
         yield node
         inside = set(map(id, getattr(node, "body", ()))) if isinstance(node, apart) else set()
         waiting.extend(child for child in ast.iter_child_nodes(node) if id(child) not in inside)
+
+
+def _binds_hook(node: ast.AST) -> bool:
+    """Whether a node binds ``__getattr__`` to a function from elsewhere."""
+    if isinstance(node, ast.alias):
+        return (node.asname or node.name) == "__getattr__"
+    return isinstance(node, ast.Name) and node.id == "__getattr__" and isinstance(node.ctx, ast.Store)
 
 
 def _adds_names(node: ast.AST) -> bool:

@@ -17,7 +17,7 @@ from abiscan.python.compiling import STATEMENTS
 from abiscan.python.dynamic_names import absolute_name
 from abiscan.python.filesystem import as_text
 from abiscan.python.grammar import NEWEST, words_of, words_of_newer
-from abiscan.python.library import Import, LocatedModule, PythonCode, may_set_in
+from abiscan.python.library import Import, LocatedModule, PythonCode, may_add_in, may_set_in
 from abiscan.python.machine import STEPS_WITH_LARGE_BODIES, Choices, Frame, Limits, Unreadable
 from abiscan.python.model import Answer, Raised, World
 from abiscan.python.modelled import Modelled
@@ -461,8 +461,9 @@ class PythonInterpreter(Calls):
                 return module
             if self.library.installed_has(full, None) is not False:
                 return module
-        if self.library.installed_has(full, None) is False:
-            around = full.rpartition(".")[0]
+        around, _, last = full.rpartition(".")
+        is_absent = self.library.installed_has(full, None) is False
+        if is_absent and (is_of_torch(full) or not self._may_be_added(around, last)):
             source = self.library.surroundings.source(around)
             hint = f"; '{around}' is not a package" if source and source.name != "__init__.py" else ""
             raise Thrown(PythonError(ModuleNotFoundError, (f"No module named '{full}'{hint}",), {"name": full}))
@@ -548,7 +549,23 @@ class PythonInterpreter(Calls):
             f"what the import of {module} raises, or of {taken} from it",
             lambda _world: around.import_error(module, taken),
         )
-        return raised if isinstance(raised, Raised) else None
+        if not isinstance(raised, Raised):
+            return None
+        # It is about what the files of the other package have.
+        lacking = f"No module named {module!r}" if taken is None else f"cannot import name {taken!r} from {module!r}"
+        owner, _, last = (module, "", taken) if taken is not None else module.rpartition(".")
+        is_lack = bool(owner) and (raised.message or "").startswith(lacking)
+        return None if is_lack and self._may_be_added(owner, last) else raised
+
+    def _may_be_added(self, module: str, name: str) -> bool:
+        """Whether a module of others may get a name or submodule from the package, or from modules imported so far."""
+        top = module.partition(".")[0]
+        tops = {name: name.partition(".")[0] for name in self.modules}
+        others = (name for name, own in tops.items() if own not in {top, "torch"} and self.library.find(own) is None)
+        sources = (self.library.surroundings.source(other) for other in others)
+        return self.library.may_add(module, name) or any(
+            source is not None and may_add_in(observed_fs.read_file(source), module, name) for source in sources
+        )
 
     # ---- import statements
 
@@ -593,7 +610,8 @@ class PythonInterpreter(Calls):
             raise absent
         if f"{full}.{name}" in MODELS or (knows_names and torch_module.surely_unloaded(self, f"{full}.{name}")):
             return self.import_module(f"{full}.{name}")
-        if not knows_names and self.library.installed_has(full, name) is False and not self._is_made(full):
+        is_there = True if knows_names else self.library.installed_has(full, name)
+        if is_there is False and not self._is_made(full) and not self._may_be_added(full, name):
             source = self.library.surroundings.source(full) or "unknown location"
             lacking = thrown(ImportError, f"cannot import name '{name}' from '{full}' ({source})")
             lacking.failure.of_other = full.partition(".")[0]

@@ -338,7 +338,8 @@ def is_module_in(folder: Path, name: str, python: tuple[int, int] | Answer) -> b
     if observed_fs.is_file(folder / f"{name}.py"):
         return True
     files = (alias.removeprefix(name) for alias in observed_fs.list_names(folder) if alias.startswith(f"{name}."))
-    return any(_is_extension(suffix, python) for suffix in files)
+    # What is compiled is a module without its source, too: SourcelessFileLoader in importlib/_bootstrap_external.py.
+    return any(suffix == ".pyc" or _is_extension(suffix, python) for suffix in files)
 
 
 def _is_extension(suffix: str, python: tuple[int, int] | Answer) -> bool:

@@ -173,6 +173,7 @@ class PythonCode(Struct, dict=True):
     _words_in: dict[ast.AST, _Words] = field(default_factory=dict)
     _naming_extension: dict[str, bool] = field(default_factory=dict)
     _may_set: dict[str, bool] = field(default_factory=dict)
+    _may_add: dict[tuple[str, str], bool] = field(default_factory=dict)
     _texts_in: dict[tuple[str, str], bool] = field(default_factory=dict)
     _may_import: dict[str, bool] = field(default_factory=dict)
 
@@ -705,6 +706,15 @@ class PythonCode(Struct, dict=True):
             self._may_set[name] = any(may_set_in(self.source(path), name) for path in self.sources)
         return self._may_set[name]
 
+    def may_add(self, module: str, name: str) -> bool:
+        """Whether code of the package may give a module of others a name or a submodule that its own files lack."""
+        if (module, name) not in self._may_add:
+            sources = (self.source(path) for path in self.sources)
+            self._may_add[module, name] = self.may_make_module(f"{module}.{name}") or any(
+                _FINDS_MODULES.search(source) or may_add_in(source, module, name) for source in sources
+            )
+        return self._may_add[module, name]
+
     def may_import(self, name: str) -> bool:
         """Whether code of the package may import a module of others: anywhere, or by its name as a text."""
         if name not in self._may_import:
@@ -947,6 +957,27 @@ def _imported_by(line: ImportLine) -> Iterator[str]:
     """Yield the modules that an import may import."""
     yield line.module
     yield from (f"{line.module}.{name}" for name in line.names)
+
+
+_FINDS_MODULES = regex(rb"\b(?:meta_path|path_hooks)\.(?:append|insert|extend)\(")
+"""What changes how modules of others are found."""
+
+
+def may_add_in(source: bytes, module: str, name: str) -> bool:
+    """Whether code may give a module a name or a submodule, or one that it computes, or put another in its place."""
+    if module.partition(".")[0].encode() not in source:
+        return False
+    full, last = re.escape(module.encode()), re.escape(module.rpartition(".")[2].encode())
+    aliases = re.findall(rb"\bimport\s+(?:%b|%b)\s+as\s+(\w+)" % (full, last), source)
+    owner = rb"\b(?:%b)" % b"|".join({last, *aliases})
+    changes = (
+        rb"%b\.(?:%b\s*(?::[^=\n]+)?=[^=]|__path__|__dict__)" % (owner, re.escape(name.encode())),
+        rb"\bsetattr\(\s*[\w.]*%b\s*,\s*(?:[^'\"\s]|['\"]%b['\"])" % (owner, re.escape(name.encode())),
+        rb"\bvars\(\s*[\w.]*%b\s*\)" % owner,
+        rb"\bmodules(?:\[\s*['\"]%b['\"]\s*\]\s*=[^=]|\.(?:setdefault|update)\()" % full,
+        rb"\bmodules\[\s*['\"]%b\.%b['\"]\s*\]\s*=[^=]" % (full, re.escape(name.encode())),
+    )
+    return _FINDS_MODULES.search(source) is not None or any(re.search(change, source) for change in changes)
 
 
 def may_set_in(source: bytes, name: str) -> bool:

@@ -126,7 +126,10 @@ class OtherCode:
         """Whether an error says that a module is not there, in a package that was imported, and no finder has it."""
         if self._machine is None or raised.message != f"No module named {module!r}":
             return False
-        value = self._machine.modules.get(module.rpartition(".")[0])
+        around, _, last = module.rpartition(".")
+        if self._library.surroundings.has(around, last):
+            return False
+        value = self._machine.modules.get(around)
         if not isinstance(value, PythonModule):
             return isinstance(value, Instance)
         is_usual = value.file is not None and self._is_not_in(value.file, "__path__")
@@ -139,6 +142,8 @@ class OtherCode:
         """
         value = self._machine.modules.get(module) if self._machine else None
         if not (raised.message or "").startswith(f"cannot import name {name!r} from {module!r}"):
+            return False
+        if self._library.surroundings.has(module, name):
             return False
         if isinstance(value, Instance):
             located = self._library.locate(module)

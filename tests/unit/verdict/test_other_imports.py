@@ -100,6 +100,17 @@ BREAKS = {
 WORKS = {
     "a name of a lazy module": {"other/__init__.py": LAZY, "other/part.py": "Thing = 1\n"},
     "a module that a finder has": {"other/__init__.py": LAZY, "other/part.py": "Thing = 1\n"},
+    "a name that a function from elsewhere gives": {
+        "other/__init__.py": "from other.hooks import __getattr__\n",
+        "other/hooks.py": "def __getattr__(name):\n    if name.lower() == 'gone':\n        return 1\n"
+        "    raise AttributeError(name)\n",
+    },
+    "a name that the importing code sets": {"other/__init__.py": LAZY, "other/part.py": "Thing = 1\n"},
+    "a path that the importing code extends": {"other/__init__.py": "", "other/more/former.py": ""},
+    "a module that a further one puts there": {
+        "other/__init__.py": "",
+        "further.py": "import json, sys\nsys.modules['other.former'] = json\n",
+    },
     "the other way of a condition": {
         "other/__init__.py": "import unicodedata\nif unicodedata.unidata_version >= '1.25':\n    found = 1\n"
         "else:\n    import absent\n"
@@ -207,6 +218,11 @@ def test_the_import_of_another_package_raises_what_python_raises(tmp_path: Path,
         "for a module, as one of Python's has that name": "import other.json",
         "a name of a lazy module": "from other import Thing",
         "a module that a finder has": "import other.former",
+        "a name that a function from elsewhere gives": "from other import Gone",
+        "a name that the importing code sets": "import other as o; o.Gone = 1; from other import Gone",
+        "a path that the importing code extends": "import other; other.__path__.append('other/more'); "
+        "import other.former",
+        "a module that a further one puts there": "import further; import other.former",
     }.get(kind, "import other")
     real = really(tmp_path, code)
     assert bool(real) is (kind in BREAKS)
