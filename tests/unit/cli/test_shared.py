@@ -289,7 +289,12 @@ def test_uv_reads_its_standard_input_where_pip_reads_a_file(
     command: tuple[str, ...], reads: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     kept = list[tuple[str, bool]]()
-    monkeypatch.setattr(programs, "keep_content", lambda name, *, stdin: kept.append((name, stdin)) or name)
+
+    def keep(name: str, *, stdin: bool) -> str:
+        kept.append((name, stdin))
+        return name
+
+    monkeypatch.setattr(programs, "keep_content", keep)
     line = CommandLine(command=command, arguments=("-r", "-"))
     assert Installing(monkeypatch, SOUND).run(*command, "-r", "-", line=line) is None
     assert kept == [("-", reads)]
