@@ -204,9 +204,15 @@ def found_in(machine: PythonMachine, value: Instance, name: str) -> object:
         return machine.call(machine.bound(hook, value, value.cls), [name], {})
     if member is not ABSENT:
         return member
-    if hook is not None and not _is_built_in(value, name):
+    if hook is None or _is_built_in(value, name):
+        return _attribute_beyond_package(machine, value, value.cls, name)
+    try:
         return machine.call(machine.bound(hook, value, value.cls), [name], {})
-    return _attribute_beyond_package(machine, value, value.cls, name)
+    except Thrown as error:
+        # A base that is not known may have it, and is asked before ``__getattr__``.
+        if value.cls.is_open() and not {AttributeError, LookupError}.isdisjoint(error.failure.ancestry()):
+            return NotKnown(f"{value.cls.name}.{name}")
+        raise
 
 
 def _is_built_in(value: Instance, name: str) -> bool:
@@ -299,16 +305,16 @@ def _of_class(machine: PythonMachine, cls: Class, name: str) -> object:
         return attributes[name]
     if name == "__mro__":
         return (*cls.ancestry(), object)
-    # The ``__getattr__`` of the class itself is for its objects, and says nothing about the class.
-    hook = None if cls.metaclass is None else cls.metaclass.find("__getattr__")
-    if hook is not None:
-        return machine.call(machine.bound(hook, cls, cls.metaclass), [name], {})
     host = cls.host()
     if host is not None and name != "__new__" and hasattr(host, name):
         return Native(name, partial(_make_from_keys, cls)) if name == "fromkeys" else HostMethod(host, name)
     method = default_method(name)
     if method is not None:
         return method
+    # The ``__getattr__`` of the class itself is for its objects, and says nothing about the class.
+    hook = None if cls.metaclass is None else cls.metaclass.find("__getattr__")
+    if hook is not None:
+        return machine.call(machine.bound(hook, cls, cls.metaclass), [name], {})
     if cls.is_open() or name.startswith("__") or machine.is_speculative or cls.metaclass is not None:
         return NotKnown(f"{cls.name}.{name}")
     raise thrown(AttributeError, f"type object '{cls.name}' has no attribute '{name}'")

@@ -52,5 +52,10 @@ def test_an_error_is_the_one_that_python_raises(code: str) -> None:
     assert read(code) == (type(raised.value).__name__, str(raised.value))
 
 
+def test_a_base_that_is_not_known_is_asked_before_getattr() -> None:
+    own = "class R(MutableMapping):\n    def __getattr__(self, name): raise KeyError(name)"
+    assert read(f"from collections.abc import MutableMapping\n{own}\nR().update()") is None
+
+
 def test_there_are_many() -> None:
     assert min(len(EXPRESSIONS), len(ERRORS), len(STATEMENTS)) > 70
