@@ -288,16 +288,16 @@ def test_what_installs_nothing_is_passed_on(
 def test_uv_reads_its_standard_input_where_pip_reads_a_file(
     command: tuple[str, ...], reads: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    kept = list[tuple[str, bool]]()
+    kept = dict[str, bool]()
 
     def keep(name: str, *, stdin: bool) -> str:
-        kept.append((name, stdin))
+        kept[name] = stdin
         return name
 
     monkeypatch.setattr(programs, "keep_content", keep)
     line = CommandLine(command=command, arguments=("-r", "-"))
     assert Installing(monkeypatch, SOUND).run(*command, "-r", "-", line=line) is None
-    assert kept == [("-", reads)]
+    assert kept["-"] is reads  # among files that variables name
 
 
 def test_a_report_is_written_whole_or_cleaned_for_a_terminal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
