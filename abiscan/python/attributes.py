@@ -20,7 +20,7 @@ from abiscan.python.operations import attempt_operation, describe_value
 from abiscan.python.private_names import name_inside
 from abiscan.python.values import (
     ABSENT,
-    MORE_ITEMS,
+    EVERYDAY,
     VIEWS,
     WAITING,
     Bound,
@@ -240,7 +240,7 @@ def _own_attribute(machine: PythonMachine, value: Instance, name: str) -> object
     if member is not ABSENT:
         return machine.bound(member, value, value.cls)
     # What may have been put into ``__dict__`` may be by any name.
-    has_more = not MORE_ITEMS.isdisjoint(map(type, value.attributes))
+    has_more = not EVERYDAY.issuperset(map(type, value.attributes))
     return PerhapsAbsent(f"{value.cls.name}.{name}") if has_more else ABSENT
 
 

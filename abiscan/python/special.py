@@ -444,11 +444,15 @@ def in_place(machine: PythonMachine, op: ast.operator, left: object, right: obje
             return left
     made = apply_binary(machine, op, left, right)
     # Other names that stand for it see the change.
-    if isinstance(left, (list, set)) and isinstance(made, type(left)) and not machine.is_speculative:
+    if not isinstance(left, (list, set)) or not isinstance(made, (NotKnown, type(left))):
+        return made
+    if isinstance(made, NotKnown) or machine.is_speculative:
+        note_removed(left)
+        note_added(left)
+    else:
         left.clear()
         (left.extend if isinstance(left, list) else left.update)(made)
-        return left
-    return made
+    return left
 
 
 def _has_plain(left: object, right: object) -> bool:

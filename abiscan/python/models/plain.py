@@ -536,7 +536,7 @@ MODELS: dict[str, Callable[[PythonMachine], object]] = {
     "copy": make_namespace(
         "copy",
         # Asked for by the recipe alone, which copies anything else part by part.
-        **native_functions("copy", _copied_plain=_copied_plain),
+        **native_functions("copy", _copied_plain=_copied_plain, _number=lambda _machine, args, _kwargs: id(args[0])),
     ),
     "struct": make_namespace("struct", error=struct.error, **native_functions("struct", unpack=_model_unpack)),
     "collections": make_namespace("collections", **native_functions("collections", namedtuple=_model_namedtuple)),

@@ -618,3 +618,17 @@ def test_what_unknown_arguments_cannot_give_is_known(call: str) -> None:
     body = "def f(a=None, *rest, k=2, **named):\n    if k == 2:\n        raise ValueError\n"
     (outcome,) = reading_of({"p/__init__.py": f"import other\n{body}{call}\n"}).imports
     assert isinstance(outcome.raised, Raised)
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "class C(dict):\n    def __init__(self):\n        self.__dict__ = self\nc = C()\nc.update(other.x)\nc.name\n",
+        "class C(dict):\n    def __init__(self):\n        self.__dict__ = self\nc = C()\nc[other.x] = 1\nc.name\n",
+        "one = two = [1]\none *= other.x\ntwo[1]\n",
+        "one = two = {1}\none -= other.x\nassert 1 not in two\n",
+    ],
+)
+def test_what_is_not_known_may_be_in_an_object(code: str) -> None:
+    (outcome,) = reading_of({"p/__init__.py": f"import other\n{code}"}).imports
+    assert outcome.raised is None
