@@ -210,9 +210,16 @@ def found_in(machine: PythonMachine, value: Instance, name: str) -> object:
         return machine.call(machine.bound(hook, value, value.cls), [name], {})
     except Thrown as error:
         # A base that is not known may have it, and is asked before ``__getattr__``.
-        if value.cls.is_open() and not {AttributeError, LookupError}.isdisjoint(error.failure.ancestry()):
+        if _may_inherit(value.cls) and not {AttributeError, LookupError}.isdisjoint(error.failure.ancestry()):
             return NotKnown(f"{value.cls.name}.{name}")
         raise
+
+
+def _may_inherit(cls: Class) -> bool:
+    """Whether a base that is not known may have an attribute of any name; the type of modules has but special ones."""
+    return cls.is_open() and not any(
+        isinstance(base, Class) and (base.module, base.name) == ("types", "ModuleType") for base in cls.ancestry()
+    )
 
 
 def _is_built_in(value: Instance, name: str) -> bool:
