@@ -11,7 +11,7 @@ import builtins
 import re
 import sys
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
 from msgspec import Struct
@@ -29,10 +29,12 @@ from abiscan.python.version_guards import (
     checking,
     denying,
     found,
+    found_with_torch,
     is_module_of_torch,
     is_of_torch,
     root_of,
     says_torch,
+    says_version,
 )
 from abiscan.python.version_tests import truth_of
 
@@ -90,7 +92,8 @@ class SettledConditions:
         return self._asking[name]
 
     def _marks_in(self, tree: ast.Module, nodes: Iterable[ast.AST]) -> Iterator[str]:
-        yield from map(found, self._found_by_imports(tree))
+        yield from map(found, self._found_by_imports(tree, self._imports_others))
+        yield from map(found_with_torch, self._found_by_imports(tree, self._imports_torch))
         for node in nodes:
             if isinstance(node, ast.Name) and asks_if_torch_is_there(node.id) and self._denies(node.id):
                 yield denying(node.id)
@@ -130,26 +133,38 @@ class SettledConditions:
 
     # ---- flags for other packages
 
-    def _found_by_imports(self, tree: ast.Module) -> frozenset[str]:
-        """Return the flags of a module that only imports of packages other than torch, and this one, decide."""
-        tries = [node for node in tree.body if isinstance(node, ast.Try) and self._imports_others(node)]
+    def _found_by_imports(self, tree: ast.Module, decide: Callable[[ast.Try], bool]) -> frozenset[str]:
+        """Return the flags of a module that only imports decide, of what one of its statements may import."""
+        tries = [node for node in tree.body if isinstance(node, ast.Try) and decide(node)]
         inside = Counter(name for node in tries for name in names_bound_in(node))
         bound = self._names_in(tree).bound if inside else inside
         return frozenset(name for name in inside if inside[name] == bound[name] and "*" not in bound)
 
     def _imports_others(self, node: ast.Try) -> bool:
+        """Whether a statement only imports packages other than torch, and this one, or says that they are not there."""
+        return self._only_imports(node) and not says_torch(node)
+
+    def _imports_torch(self, node: ast.Try) -> bool:
+        """Whether a statement only imports torch, perhaps with other packages, or says that one of them is not there,
+        whatever their versions.
+        """
+        is_taken = any(isinstance(part, ast.Import) and _modules_of(part) == [self._names.top] for part in node.body)
+        return is_taken and self._only_imports(node) and not says_version(node)
+
+    def _only_imports(self, node: ast.Try) -> bool:
         parts, imports = list(walk(node)), [part for part in walk(node) if isinstance(part, _IMPORTS)]
         return (
             all(isinstance(part, (ast.Assign, *_IMPORTS)) for part in (*node.body, *node.orelse))
             and all(isinstance(part.value, ast.Constant) for part in parts if isinstance(part, ast.Assign))
             and not any(isinstance(part, (ast.If, ast.IfExp)) for part in parts)
             and all(map(self._says_nothing_of_torch, imports))
-            and not says_torch(node)
         )
 
     def _says_nothing_of_torch(self, node: ast.Import | ast.ImportFrom) -> bool:
         """Whether an import is one of another package, or of what this torch certainly has."""
         modules = _modules_of(node)
+        if modules == [self._names.top] and isinstance(node, ast.Import):
+            return True
         if isinstance(node, ast.ImportFrom) and not node.level and modules[0].partition(".")[0] == self._names.top:
             return all(self._names.has(modules[0], alias.name) is True for alias in node.names)
         is_own = getattr(node, "level", 0) or any(map(self._code.locate, modules))

@@ -35,6 +35,8 @@ MAY_ASK: Final = regex(rf"{_VERSION_WORDS}|has_|support|{_OF_TORCH.pattern}", re
 """What is in the words of a value that may depend on which torch it is."""
 _SAYING_TORCH: Final = regex(r"(?<![\w-])(?:py)?torch(?![\w-])|version|cuda|gpu|triton", re.IGNORECASE)
 """What a message has that is not about another package alone, such as segmentation-models-pytorch."""
+_SAYING_VERSION: Final = regex(r"version|cuda|gpu|triton|\d\.\d", re.IGNORECASE)
+"""What a message has that says which torch is needed."""
 _NAMING_RELEASE: Final = regex(r"torch_\w*(?:\d|version|greater|less|least)|^hasattr$", re.IGNORECASE)
 """Words for releases of torch, and for nothing else."""
 _IS_TORCH_THERE: Final = regex(
@@ -182,9 +184,10 @@ def _asks_for_other_package(statement: ast.If, values: Collection[str]) -> bool:
         return False
     error = refusal.exc if isinstance(refusal, ast.Raise) else None
     raised = error.func if isinstance(error, ast.Call) else error
-    is_import_error = isinstance(raised, ast.Name) and raised.id in {"ImportError", "ModuleNotFoundError"}
+    refuses = isinstance(raised, ast.Name) and raised.id in {"ImportError", "ModuleNotFoundError"}
+    refuses |= isinstance(refusal, ast.Return) and getattr(refusal.value, "value", refusal.value) is None
     is_other = found(test.operand.id) in values and not _OF_TORCH.search(test.operand.id)
-    return is_import_error and is_other and not statement.orelse and not says_torch(statement)
+    return refuses and is_other and not statement.orelse and not says_torch(statement)
 
 
 def found(flag: str) -> str:
@@ -192,10 +195,18 @@ def found(flag: str) -> str:
     return f"{flag}!"
 
 
+def says_version(node: ast.AST) -> bool:
+    """Whether any text in a part of a source may be about a version, or what torch was built for."""
+    return any(map(_SAYING_VERSION.search, _texts_in(node)))
+
+
 def says_torch(node: ast.AST) -> bool:
     """Whether any text in a part of a source may be about torch."""
-    texts = (part.value for part in walk(node) if isinstance(part, ast.Constant) and isinstance(part.value, str))
-    return any(map(_SAYING_TORCH.search, texts))
+    return any(map(_SAYING_TORCH.search, _texts_in(node)))
+
+
+def _texts_in(node: ast.AST) -> Iterator[str]:
+    return (part.value for part in walk(node) if isinstance(part, ast.Constant) and isinstance(part.value, str))
 
 
 def checking(function: str) -> str:
@@ -230,7 +241,14 @@ def asks_if_torch_is_there(word: str) -> bool:
 
 
 def _is_of_any_release(word: str, values: Collection[str]) -> bool:
-    return asks_if_torch_is_there(word) and denying(word) not in values
+    return (asks_if_torch_is_there(word) and denying(word) not in values) or found_with_torch(word) in values
+
+
+def found_with_torch(flag: str) -> str:
+    """Return what stands among the values for a flag that says whether torch could be imported, perhaps with other
+    packages.
+    """
+    return f"{flag}!!"
 
 
 def denying(flag: str) -> str:

@@ -24,6 +24,8 @@ CATCHING_CALLS: Final = frozenset({"TypeError"})
 TESTS = (ast.If, ast.IfExp, ast.While)
 _OF_VALUES: Final = frozenset({"all", "any", "bool", "callable", "getattr", "hasattr", "isinstance", "len"})
 """Built-in functions of which a condition on values is made."""
+_OF_FILES: Final = frozenset({"exists", "is_dir", "is_file", "isdir", "isfile"})
+"""Methods of paths, and functions of ``os.path``, of which one on files is made."""
 _TABLES: Final = (ast.Dict, ast.List, ast.Tuple)
 
 
@@ -47,14 +49,21 @@ def asks(node: ast.AST, local: Collection[str]) -> bool:
 
 
 def is_choice(test: ast.expr, may_ask: Callable[[str], bool]) -> bool:
-    """Whether a condition is on what users pass, or on data: no name in it may have to do with the version of torch.
+    """Whether a condition is on what users pass, on data or on files: no name in it may have to do with the version of
+    torch.
 
     :param may_ask: says of a name whether the package binds it to something that may
     """
-    calls = (part.func for part in walk(test) if isinstance(part, ast.Call))
-    if not all(isinstance(function, ast.Name) and function.id in _OF_VALUES for function in calls):
+    if not all(_asks_values(part.func) for part in walk(test) if isinstance(part, ast.Call)):
         return False
     return not any(MAY_ASK.search(word) or may_ask(word) for word in words_in(test))
+
+
+def _asks_values(function: ast.expr) -> bool:
+    """Whether a function asks for values, or whether there is a file."""
+    if isinstance(function, ast.Attribute):
+        return function.attr in _OF_FILES
+    return isinstance(function, ast.Name) and function.id in _OF_VALUES
 
 
 def decides(node: ast.AST, values: Collection[str]) -> bool:

@@ -907,6 +907,7 @@ KEPT = "class A:\n  def __init__(self):\n    self.fast = hasattr(torch, 'a')\n  
         (f"{KEPT}    if self.fast and x: return {GONE}(x)", None),
         (f"class A:\n  def g(self, x):\n    if self.fast:\n      if self.may(): return {GONE}(x)", None),
         (f"class A:\n  def g(self, x):\n    if not self.a.b or len(self.y) > 2: return\n    return {GONE}(x)", True),
+        (f"class A:\n  def g(self, x):\n    path = self.a / 'b'\n    if path.exists(): return\n    {GONE}(x)", True),
         (f"{CALLED}X = hasattr(torch.autograd.profiler, 'format_time')", True),
         (f"{CALLED}def g(x):\n  try: return {GONE}(x)\n  except AttributeError: pass", True),
         (f"{CALLED}def g(x):\n  if torch.__version__ < '1.9': return f(x)", None),
@@ -979,12 +980,24 @@ def test_a_call_that_only_what_may_ask_keeps_from_happening() -> None:
     assert not all_uses({**sources, "pack/sub.py": code.replace("MANY", "HAS_VERBOSE_COMPAT")}, "2.7.0")
 
 
+FLAG = (
+    "try:\n  import torch\n  from a import A\n  A_AVAILABLE = True\n"
+    "except ImportError:\n  A_AVAILABLE = False\n  warn('A: {}')\n"
+    "try:\n  import b\n  B_AVAILABLE = True\nexcept ImportError:\n  B_AVAILABLE = False\n"
+)
+
+
 @pytest.mark.parametrize(
     ("caller", "doubtful"),
     [
         ("def g(o):\n  if not module_available('openvino'): raise ModuleNotFoundError\n  f(o)\n", [True]),
         ("def g(o):\n  if not module_available('torch_xla'): raise ModuleNotFoundError\n  f(o)\n", []),
         ("def g(o):\n  if not is_available('2.4'): raise ModuleNotFoundError\n  f(o)\n", []),
+        # doobidoo/mcp-memory-service#1101: a flag for torch and another package, and one for another package alone.
+        (f"{FLAG.format('pip install torch')}def g(o):\n  if not A_AVAILABLE: raise ImportError\n  f(o)\n", [False]),
+        (f"{FLAG.format('needs torch 2.1')}def g(o):\n  if not A_AVAILABLE: raise ImportError\n  f(o)\n", []),
+        (f"{FLAG.format('new')}def g(o):\n  if not B_AVAILABLE: return\n  f(o)\n", [False]),
+        (f"{FLAG.format('new')}def g(o):\n  if not B_AVAILABLE: return 2\n  f(o)\n", []),
         ("def g(o): f(o)\ndef h(o): g(o)\nif HAS_VERBOSE_COMPAT: h(1)\n", [True]),  # it may be about another h
         ("def g(o): f(o)\ndef h(o): g(o)\nif HAS_VERBOSE_COMPAT: g(1)\n", []),
     ],
