@@ -28,7 +28,6 @@ from abiscan.python.values import (
     Instance,
     NotKnown,
     PerhapsAbsent,
-    PossibleItems,
     PythonError,
     PythonFunction,
     PythonModule,
@@ -38,6 +37,7 @@ from abiscan.python.values import (
     class_of,
     is_concrete,
     more_items,
+    note_added,
     thrown,
 )
 from abiscan.regex import regex
@@ -646,7 +646,7 @@ def set_any(value: object) -> None:
     elif isinstance(value, Class):
         value.has_more = True
     elif isinstance(value, Instance):
-        value.attributes[PossibleItems("a name that is not known")] = None  # type: ignore[index]
+        note_added(value.attributes)  # type: ignore[arg-type]  # its keys are texts, and the mark that it adds
 
 
 def _own_names(value: Instance | Class | PythonError) -> dict[str, object]:

@@ -560,8 +560,8 @@ class PythonInterpreter(Calls):
     def _may_be_added(self, module: str, name: str) -> bool:
         """Whether a module of others may get a name or submodule from the package, or from modules imported so far."""
         top = module.partition(".")[0]
-        tops = {name: name.partition(".")[0] for name in self.modules}
-        others = (name for name, own in tops.items() if own not in {top, "torch"} and self.library.find(own) is None)
+        tops = {other: other.partition(".")[0] for other in self.modules}
+        others = (other for other, own in tops.items() if own not in {top, "torch"} and self.library.find(own) is None)
         sources = (self.library.surroundings.source(other) for other in others)
         return self.library.may_add(module, name) or any(
             source is not None and may_add_in(observed_fs.read_file(source), module, name) for source in sources

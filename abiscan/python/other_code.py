@@ -94,7 +94,7 @@ class OtherCode:
             return None
         trace = self._machine.trace
         is_lacking = self._is_nowhere(module, raised) if name is None else self._lacks(module, name, raised)
-        is_lacking |= self._is_unbound(raised)
+        is_lacking = is_lacking or self._is_unbound(raised)
         if not is_lacking and not is_certain(raised, self._library.surroundings, trace):
             if module.partition(".")[0] not in self._machine.modules:
                 self._machine = None  # each import of it would run all of it again, to the same end

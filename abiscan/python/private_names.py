@@ -40,15 +40,15 @@ def replace_private_names(statements: list[Any], cls: str) -> None:
             field = _FIELDS.get(kind)
             if field is not None:
                 name = getattr(node, field)
-                if name and _is_private(name):
-                    setattr(node, field, _private_name(name, owner))
+                if name:
+                    setattr(node, field, _prefixed(name, owner))
             elif kind is ast.Global or kind is ast.Nonlocal:
-                node.names = [_private_name(name, owner) if _is_private(name) else name for name in node.names]
+                node.names = [_prefixed(name, owner) for name in node.names]
         if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
             written = node.name
-            if owner and _is_private(written):
+            node.name = _prefixed(written, owner)
+            if node.name != written:
                 node.__dict__["written_name"] = written
-                node.name = _private_name(written, owner)
             if isinstance(node, ast.ClassDef):
                 # Its bases and decorators are outside of it.
                 waiting += [(child, class_prefix(written)) for child in node.body]
@@ -64,8 +64,7 @@ def class_prefix(name: str) -> str:
 
 def name_inside(name: str, cls: str) -> str:
     """Return what a name is taken for in a class, of which the texts in ``__slots__`` are some, too."""
-    prefix = class_prefix(cls)
-    return _private_name(name, prefix) if prefix and _is_private(name) else name
+    return _prefixed(name, class_prefix(cls))
 
 
 def written_name(node: Any) -> str:
@@ -74,9 +73,6 @@ def written_name(node: Any) -> str:
     return name
 
 
-def _is_private(name: str) -> bool:
-    return name.startswith("__") and not name.endswith("__") and "." not in name
-
-
-def _private_name(name: str, cls: str) -> str:
-    return f"_{cls}{name}"
+def _prefixed(name: str, prefix: str) -> str:
+    is_private = name.startswith("__") and not name.endswith("__") and "." not in name
+    return f"_{prefix}{name}" if prefix and is_private else name

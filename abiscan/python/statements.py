@@ -194,12 +194,16 @@ class Statements(Handling):
         except (Thrown, ProcessEnded) as end:
             self.note_way(node, way, end)
             raise
-        if way.forgotten is not None:
-            if signal is None:
-                self.forget_way(node, way, scope)
-        elif scope.around is None:
-            self.note_unbound(node.orelse if way.taken else node.body, scope)
+        self.note_other_way(node, way, scope, signal)
         return signal
+
+    def note_other_way(self, node: ast.If, way: Way, scope: Scope, signal: Signal | None) -> None:
+        """Note what the branch may have done, or would have done, that did not run."""
+        if way.forgotten is None:
+            if scope.around is None:
+                self.note_unbound(node.orelse if way.taken else node.body, scope)
+        elif signal is None:
+            self.forget_way(node, way, scope)
 
     def note_unbound(self, body: Sequence[ast.stmt], scope: Scope) -> None:
         """Note the names that some statements of a module would have bound, which annotations may have all the same."""
@@ -714,11 +718,7 @@ def _compile_if(compiler: Compiler, node: ast.If) -> Code:
         except (Thrown, ProcessEnded) as end:
             machine.note_way(node, way, end)
             raise
-        if way.forgotten is not None:
-            if signal is None:
-                machine.forget_way(node, way, scope)
-        elif scope.around is None:
-            machine.note_unbound(node.orelse if way.taken else node.body, scope)
+        machine.note_other_way(node, way, scope, signal)
         return signal
 
     return run

@@ -2,9 +2,8 @@
 
 Names that either branch binds are forgotten. The items and attributes that the other branch sets or removes are marked
 here as those that code may have changed which may have run, in functions that it calls, too: by the statements alone,
-nothing is called for it. What
-methods add is not: that a list is empty, or has one item, is what code checks afterwards, and such a check of what is
-not known would count as passed.
+nothing is called for it. What methods add is not: that a list is empty, or has one item, is what code checks
+afterwards, and such a check of what is not known would count as passed.
 """
 
 from __future__ import annotations
