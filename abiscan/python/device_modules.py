@@ -15,6 +15,7 @@ from typing import Final, TypeAlias
 
 from msgspec import Struct
 
+from abiscan.python.late_bodies import walk_with
 from abiscan.python.library import PythonCode
 from abiscan.python.nodes import TryStar, child_nodes, walk
 from abiscan.python.private_names import written_name
@@ -25,6 +26,7 @@ from abiscan.regex import regex
 
 _CPU: Final = "cpu"
 _LOOKED_UP: Final = b"= getattr(torch, "
+_LOOKING_UP: Final = regex(rb"getattr")
 _MOST_LOOKUPS: Final = 20
 """How many lookups of a function, or of a module, are looked at."""
 _OF_DEVICES: Final = regex(r"(?i)cuda|gpu|cpu|accelerat|hasattr|avail|support|xpu|npu|mps")
@@ -70,10 +72,10 @@ def uses_on_cpus(code: PythonCode, names: TorchNames) -> Iterator[DeviceUse]:
 
 
 def _uses_in(tree: ast.Module, file: str, names: TorchNames) -> Iterator[DeviceUse]:
-    returning = _functions_returning(tree, _CPU)
-    for scope in (tree, *(node for node in walk(tree) if isinstance(node, _FUNCTIONS))):
+    # Few functions look a module up, and the others need not be parsed.
+    for scope in (tree, *(node for node in walk_with(tree, _LOOKING_UP) if isinstance(node, _FUNCTIONS))):
         for lookup in islice(_lookups_in(scope), _MOST_LOOKUPS):
-            if not (_is_followed(lookup) and _may_be_cpu(lookup, returning)):
+            if not (_is_followed(lookup) and _may_be_cpu(lookup, _functions_returning(tree, _CPU))):
                 continue
             block = [scope] if isinstance(scope, _FUNCTIONS) else scope.body
             for node, function in _in_block(lookup, block, ""):

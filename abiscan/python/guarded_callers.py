@@ -8,11 +8,14 @@ import functools
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
+from msgspec import Struct
+
 from abiscan.python.dynamic_names import package_of
 from abiscan.python.library import PythonCode
 from abiscan.python.mentions import Mention, make_origins
 from abiscan.python.nodes import child_nodes, walk
 from abiscan.python.settled_conditions import SettledConditions
+from abiscan.python.source_parts import written_forms
 from abiscan.python.sources import is_for_users
 from abiscan.python.version_guards import (
     asks_by_words,
@@ -27,6 +30,7 @@ MOST_PARSED: Final = 2_000_000
 """Of the sources that mention a function, in bytes."""
 _CHOICE: Final = regex(rb"\bif\b[^\n]*(?:==|\bin\b)[^\n]*['\"]")
 """What a source has in which a condition may choose between texts."""
+_IMPORTING: Final = regex(rb"import")
 _IFS: Final = ([b"if"], [b"elif"])
 _DECIDING: Final = frozenset({b"if", b"elif", b"else", b"try", b"except", b"finally"})
 _BRANCHES: Final = _DECIDING - {b"try"}
@@ -53,6 +57,21 @@ class Guard(enum.IntEnum):
     """What asks for a version, where it stands or at its callers, is taken at its word."""
 
 
+class _Part(Struct, frozen=True, kw_only=True):
+    """A part of a source: a statement at the left margin, or a part of a class.
+
+    :ivar users: the names by which others use it
+    :ivar words: what is in its text; None if that is not known
+    :ivar foreign: the modules of other packages that the source imports
+    """
+
+    file: str
+    node: ast.AST
+    users: tuple[str, ...]
+    words: frozenset[bytes] | None
+    foreign: frozenset[str]
+
+
 class Callers:
     """The functions, classes and modules that a package uses where a condition decides.
 
@@ -76,10 +95,13 @@ class Callers:
         self._unknown: set[str] = set()
         """Those that too much would have to be parsed for."""
         self._parsed: set[str] = set()
+        self._sought = frozenset[bytes]()
+        self._waiting: list[_Part] = []
+        """What has none of the names so far that are looked for."""
         self._left = MOST_PARSED
         self._modules = _open_modules(code, _DECIDING, imported, settled)
         # Level by level: who uses the functions, who uses those, and so on. A file is parsed once, for the first name
-        # that it has.
+        # that it has, and a part of it for the first name that it has itself.
         names = {name for mention in mentions for name in _sought(mention)}
         for _ in range(_MOST_CALLS):
             self._look_for(names)
@@ -99,22 +121,34 @@ class Callers:
             self._left -= size
             for file in new:
                 self._parse(file)
+        # Only what has one of the names in its text is gone through, for all that it has.
+        self._sought |= written_forms(names)
+        waiting, self._waiting = self._waiting, []
+        for part in waiting:
+            if part.words is None or not self._sought.isdisjoint(part.words):
+                self._go_through(part)
+            else:
+                self._waiting.append(part)
 
     def _parse(self, file: str) -> None:
         self._parsed.add(file)
-        values = self._settled.marks(file)
-        # What tests do under any condition says nothing; what they ask torch for does.
-        counts = is_for_users(file)
         body = getattr(self._code.tree(file), "body", ())
-        foreign = self._foreign_modules(body)
-        for statement in body:
-            user = getattr(statement, "name", None)
-            for part, inside in _functions_of(statement, user):
-                for word, guarded, asked in _guarded_words(part, values, foreign):
-                    self._users.setdefault(word, set()).update(inside)
-                    self._guarded.update([word] if asked or (guarded and counts) else ())
-                    self._asked.update([word] if asked and counts else ())
-                    self._by_version.update([word] if asked is _Asked.BY_WORDS and counts else ())
+        foreign, text = self._foreign_modules(body), self._code.parts(file)
+        self._waiting += (
+            _Part(file=file, node=part, users=users, words=text.words(part), foreign=foreign)
+            for statement in body
+            for part, users in _functions_of(statement, getattr(statement, "name", None))
+        )
+
+    def _go_through(self, part: _Part) -> None:
+        # What tests do under any condition says nothing; what they ask torch for does.
+        counts = is_for_users(part.file)
+        values = self._settled.marks_among(walk(part.node), part.file)
+        for word, guarded, asked in _guarded_words(part.node, values, part.foreign):
+            self._users.setdefault(word, set()).update(part.users)
+            self._guarded.update([word] if asked or (guarded and counts) else ())
+            self._asked.update([word] if asked and counts else ())
+            self._by_version.update([word] if asked is _Asked.BY_WORDS and counts else ())
 
     def _foreign_modules(self, body: Iterable[ast.stmt]) -> frozenset[str]:
         """Return the names of modules of other packages that a source imports: ``import SimpleITK as sitk``."""
@@ -169,7 +203,8 @@ class Callers:
             names = {user for name in names for user in self._users.get(name, ()) if not self._is_common(user)}
         tree = self._code.tree(mention.use.file) if mention.nested else None
         own = [node for node in tree.body if getattr(node, "name", None) in mention.public] if tree else []
-        values = self._settled.marks(mention.use.file) if own else frozenset[str]()
+        nodes = (inner for node in own for inner in walk(node))
+        values = self._settled.marks_among(nodes, mention.use.file) if own else frozenset[str]()
         is_guarded = is_guarded or any(
             word in mention.nested and guarded for node in own for word, guarded, _ in _guarded_words(node, values)
         )
@@ -202,7 +237,7 @@ def _open_modules(
     plain: dict[str, list[str]] = {}
     conditional: list[str] = []
     in_functions: list[str] = []
-    blocks = functools.cache(lambda file: _blocks_by_line(code.tree(file)))
+    blocks = functools.cache(lambda file: _blocks_by_line(code, file))
     chosen = functools.cache(lambda file: _lines_in_choices(code, file))
 
     def is_open(test: ast.expr) -> bool:
@@ -252,10 +287,16 @@ def _only_checks_types(block: ast.If | ast.Try) -> bool:
     return any(map(is_type_checking, tests))
 
 
-def _blocks_by_line(tree: ast.Module | None) -> Mapping[int, ast.If | ast.Try]:
-    """Return the ``if`` or ``try`` whose first part has a statement in a line, by these lines."""
+def _parts_around_imports(code: PythonCode, file: str) -> Iterator[ast.AST]:
+    """Yield the parts of a source, but for functions that import nothing."""
+    tree = code.tree(file)
+    return code.parts(file).walk_having(tree, _IMPORTING) if tree else iter(())
+
+
+def _blocks_by_line(code: PythonCode, file: str) -> Mapping[int, ast.If | ast.Try]:
+    """Return the ``if`` or ``try`` whose first part has a statement in a line, by these lines: those around imports."""
     found: dict[int, ast.If | ast.Try] = {}
-    for block in walk(tree) if tree else ():
+    for block in _parts_around_imports(code, file):
         if isinstance(block, (ast.If, ast.Try)):
             for part in block.body:
                 found.setdefault(part.lineno, block)
@@ -263,11 +304,11 @@ def _blocks_by_line(tree: ast.Module | None) -> Mapping[int, ast.If | ast.Try]:
 
 
 def _lines_in_choices(code: PythonCode, file: str) -> Mapping[int, tuple[int, list[ast.expr]]]:
-    """Return the lines of the statements right inside of each ``if`` and ``elif``, with the line of the ``if`` and what
-    is asked before they are run; none if the source has no choice between texts.
+    """Return the lines of the statements right inside of each ``if`` and ``elif`` around imports, with the line of the
+    ``if`` and what is asked before they are run; none if the source has no choice between texts.
     """
-    tree = code.tree(file) if _CHOICE.search(code.source(file)) else None
-    blocks = [node for node in walk(tree) if isinstance(node, ast.If)] if tree else []
+    parts = _parts_around_imports(code, file) if _CHOICE.search(code.source(file)) else ()
+    blocks = [node for node in parts if isinstance(node, ast.If)]
     continued = {id(node.orelse[0]) for node in blocks if len(node.orelse) == 1}
     lines: dict[int, tuple[int, list[ast.expr]]] = {}
     for block in blocks:

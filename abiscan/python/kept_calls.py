@@ -101,7 +101,7 @@ def call_once(machine: PythonMachine, function: PythonFunction, scope: Scope, ca
     if (
         kept is None
         or len(machine.frames) > kept.depth
-        or machine.steps + kept.steps > machine.most_steps
+        or machine.steps + kept.steps > _most_steps(machine)
         or any(name in sight.caches[number].results for number, name, _value in kept.cached)
     ):
         result, kept = _watch(machine, function, scope, key, call)
@@ -133,11 +133,13 @@ def _watch(
     looked_at = record.looked_at
     arguments, before, steps = scope.names.copy(), _state(machine), machine.steps
     called, trace.called = trace.called, set()
+    most_steps, machine.most_steps = machine.most_steps, _most_steps(machine)
     record.watched += 1
     try:
         result = call()
     finally:
         record.watched -= 1
+        machine.most_steps = most_steps
         added = record.cached[cached:]
         if not record.watched:
             record.cached.clear()
@@ -157,6 +159,14 @@ def _watch(
     machine.steps = steps + taken
     machine.library.kept_calls.keep(key, kept)
     return result, kept
+
+
+def _most_steps(machine: PythonMachine) -> int:
+    """Return how many steps a call may end at that may be kept: not among those of a run with large bodies, which ends
+    early, since the run without them makes the same call, and gets what it gave.
+    """
+    is_early = machine.most_steps == machine.most_steps_with_large_bodies
+    return machine.limits.steps if is_early else machine.most_steps
 
 
 def _as_kept(

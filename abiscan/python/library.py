@@ -26,6 +26,7 @@ from abiscan.python.nodes import walk
 from abiscan.python.operator_calls import FAKES, OPERATORS, list_operators
 from abiscan.python.rejections import Newer
 from abiscan.python.scan import LOADING, REGISTERING, ImportLine, Outline
+from abiscan.python.source_parts import SourceParts
 from abiscan.python.sources import PackageFiles, normalized, requirements, specifier_of
 from abiscan.python.targets import Bindings, bindings_of, bound_names, contains, yields
 from abiscan.python.torch_names import COMPANIONS
@@ -137,6 +138,7 @@ class PythonCode(Struct, dict=True):
     _late: set[str] = field(default_factory=set)
     """The sources whose functions are parsed when they are asked for."""
     _outlines: dict[str, Outline] = field(default_factory=dict)
+    _parts: dict[str, SourceParts] = field(default_factory=dict)
     asking: dict[ast.AST, bool] = field(default_factory=dict)
     """The calls that were looked at for whether they ask for the version of torch: see ``targets``."""
     texts: dict[ast.AST, str] = field(default_factory=dict)
@@ -176,6 +178,7 @@ class PythonCode(Struct, dict=True):
     _may_add: dict[tuple[str, str], bool] = field(default_factory=dict)
     _texts_in: dict[tuple[str, str], bool] = field(default_factory=dict)
     _may_import: dict[str, bool] = field(default_factory=dict)
+    _postponing: dict[str, bool] = field(default_factory=dict)
 
     def on(self, python: tuple[int, int] | Answer) -> PythonCode:
         """Return the same code for another version of Python; what follows from the sources alone is shared."""
@@ -309,10 +312,16 @@ class PythonCode(Struct, dict=True):
             self._outlines[path] = Outline(self.source(path)[:LARGEST_SOURCE])
         return self._outlines[path]
 
+    def parts(self, path: str) -> SourceParts:
+        """Return the text of the parts of a source file."""
+        if path not in self._parts:
+            self._parts[path] = SourceParts(self.source(path))
+        return self._parts[path]
+
     def forget_sources(self) -> None:
         """Let go of the sources; one that is asked for again is read again."""
         self.files.forget()
-        for kept in (self._outlines, self._trees, self._late, self._lines):
+        for kept in (self._outlines, self._trees, self._late, self._lines, self._parts):
             kept.clear()
         # What is known of a node keeps the tree that it is in.
         for known in (
@@ -855,11 +864,15 @@ class PythonCode(Struct, dict=True):
 
     def postpones_annotations(self, file: str | None) -> bool:
         """Whether a module has ``from __future__ import annotations``."""
-        tree = None if file is None else self.tree(file)
-        imports = (statement for statement in tree.body if isinstance(statement, ast.ImportFrom)) if tree else ()
-        return any(
-            statement.module == "__future__" and statement.names[0].name == "annotations" for statement in imports
-        )
+        if file is None:
+            return False
+        if file not in self._postponing:
+            tree = self.tree(file)
+            imports = (statement for statement in tree.body if isinstance(statement, ast.ImportFrom)) if tree else ()
+            self._postponing[file] = any(
+                statement.module == "__future__" and statement.names[0].name == "annotations" for statement in imports
+            )
+        return self._postponing[file]
 
     def _acts_directly(self, node: ast.AST) -> bool:
         # By words: it may be true of what does nothing, and must not be false of what does something.

@@ -8,7 +8,6 @@ import re
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
-from itertools import accumulate
 from typing import Final, TypeGuard
 
 from msgspec import Struct, field
@@ -224,6 +223,7 @@ class Mentions:
         self._tree = code.tree(file)
         self._file = file
         self._text = code.source(file)
+        self._parts = code.parts(file)
         self._names = names
         self._wanted = requested
         self._called = called
@@ -232,7 +232,7 @@ class Mentions:
         self._bases = _inherited_constructors(self._tree)
         self._origins = make_origins(self._tree) if self._tree else Origins()
         self._words = self._words_of([*requested, *called])
-        self._marks = settled.marks_among(self._mentioning(), self._tree) if self._tree else frozenset[str]()
+        self._marks = settled.marks_among(self._mentioning(), file)
         is_lazy = not isinstance(code.python, Answer) and code.python >= ANNOTATED_LAZILY
         self._evaluates_annotations = not (is_lazy or code.postpones_annotations(file))
         self._loads_weights = file in called.get(LOAD.function, ()) and names.has(*LOAD.sign) is True
@@ -273,22 +273,7 @@ class Mentions:
 
     def _may_mention(self, node: ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda) -> bool:
         """Whether one of the words is in the text of a function."""
-        late, lines = node.__dict__.get("late"), self._line_starts
-        if late is not None:
-            text = late[0][late[2] : late[3]]
-        elif isinstance(node, ast.Lambda) or node.end_lineno is None or not lines:
-            return True
-        else:
-            text = self._text[lines[node.lineno - 1] : lines[node.end_lineno]]
-        return not text.isascii() or self._words.search(text) is not None
-
-    @functools.cached_property
-    def _line_starts(self) -> Sequence[int]:
-        """Where each line of the source begins, and its end; nothing where line breaks are not what they seem to be."""
-        if self._text.count(b"\r") != self._text.count(b"\r\n"):
-            return ()
-        starts = accumulate(map(len, self._text.splitlines(keepends=True)), initial=0)
-        return (*starts, len(self._text))
+        return isinstance(node, ast.Lambda) or self._parts.may_have(node, self._words)
 
     def _body(self, statements: Sequence[ast.stmt], scope: _Scope) -> Iterator[Mention]:
         names = Counter(getattr(statement, "name", None) for statement in statements)

@@ -11,15 +11,16 @@ import builtins
 import re
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Final
 
 from msgspec import Struct
 
-from abiscan.python.bound_names import names_bound_in
+from abiscan.python.bound_names import names_bound_by, names_bound_in
 from abiscan.python.late_bodies import definitions_in
 from abiscan.python.library import PythonCode
 from abiscan.python.nodes import walk
+from abiscan.python.source_parts import having
 from abiscan.python.sources import is_for_users
 from abiscan.python.torch_names import TorchNames
 from abiscan.python.version_guards import (
@@ -37,20 +38,24 @@ from abiscan.python.version_guards import (
     says_version,
 )
 from abiscan.python.version_tests import truth_of
+from abiscan.regex import regex
 
 _MOST_PARSED: Final = 2_000_000
 """Of the sources that mention one function, in bytes."""
 _LOGGING: Final = frozenset({"debug", "info", "warning", "error", "exception"})
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 _IMPORTS = (ast.Import, ast.ImportFrom)
+_STAR: Final = regex(rb"import[ \t]*\*")
+_BINDING: Final = rb"%b(?<!\w%b)[ \t]*(?::[^=\n]{0,99})?=(?!=)((?:[ \t(\\]*\n)?[^\n]{0,300})"
+"""A name, and what it is bound to: ten times as fast as with ``\\b`` before the name."""
 _DEFINITIONS = (*_FUNCTIONS, ast.ClassDef)
 
 
-class _Names(Struct, frozen=True, kw_only=True):
-    """The names that a source binds, how often each, and the imports that bind one."""
+class _Bindings(Struct, frozen=True, kw_only=True):
+    """How often a source binds a name, in whatever scopes, and the imports among what does."""
 
-    bound: Counter[str]
-    imports: Mapping[str, Sequence[ast.Import | ast.ImportFrom]]
+    count: int
+    imports: Sequence[ast.Import | ast.ImportFrom]
 
 
 class SettledConditions:
@@ -59,22 +64,16 @@ class SettledConditions:
     def __init__(self, code: PythonCode, names: TorchNames) -> None:
         self._code, self._names = code, names
         self._files = [file for file in code.sources if is_for_users(file)]
-        self._marks: dict[str, frozenset[str]] = {}
+        self._flags: dict[str, frozenset[str]] = {}
         self._checking: dict[str, bool] = {}
         self._asking: dict[str, bool] = {}
         self._denying: dict[str, bool] = {}
-        self._bound: dict[ast.Module, _Names] = {}
+        self._bound: dict[tuple[str, str], _Bindings] = {}
 
-    def marks(self, file: str) -> frozenset[str]:
-        """Return what stands for them among the values of a source: see ``version_guards``."""
-        if file not in self._marks:
-            tree = self._code.tree(file)
-            self._marks[file] = frozenset(self._marks_in(tree, walk(tree))) if tree else frozenset()
-        return self._marks[file]
-
-    def marks_among(self, nodes: Iterable[ast.AST], tree: ast.Module) -> frozenset[str]:
-        """Return the same for some parts of a source."""
-        return frozenset(self._marks_in(tree, nodes))
+    def marks_among(self, nodes: Iterable[ast.AST], file: str) -> frozenset[str]:
+        """Return what stands for them among the values of some parts of a source: see ``version_guards``."""
+        tree = self._code.tree(file)
+        return self._flags_of(tree, file).union(self._marks_in(tree, nodes, file)) if tree else frozenset()
 
     def may_ask(self, name: str) -> bool:
         """Whether any source binds a name to something whose words may ask for a version:
@@ -82,7 +81,7 @@ class SettledConditions:
         """
         if name not in self._asking:
             word = name.encode()
-            binding = re.compile(rb"\b%b[ \t]*(?::[^=\n]{0,99})?=(?!=)((?:[ \t(\\]*\n)?[^\n]{0,300})" % re.escape(word))
+            binding = re.compile(_BINDING % (re.escape(word), re.escape(word)))
             self._asking[name] = any(
                 MAY_ASK.search(match[1].decode(errors="replace"))
                 for source in map(self._code.source, self._code.sources)
@@ -91,19 +90,25 @@ class SettledConditions:
             )
         return self._asking[name]
 
-    def _marks_in(self, tree: ast.Module, nodes: Iterable[ast.AST]) -> Iterator[str]:
-        yield from map(found, self._found_by_imports(tree, self._imports_others))
-        yield from map(found_with_torch, self._found_by_imports(tree, self._imports_torch))
+    def _flags_of(self, tree: ast.Module, file: str) -> frozenset[str]:
+        if file not in self._flags:
+            by_others = map(found, self._found_by_imports(tree, file, self._imports_others))
+            self._flags[file] = frozenset(
+                (*by_others, *map(found_with_torch, self._found_by_imports(tree, file, self._imports_torch)))
+            )
+        return self._flags[file]
+
+    def _marks_in(self, tree: ast.Module, nodes: Iterable[ast.AST], file: str) -> Iterator[str]:
         for node in nodes:
             if isinstance(node, ast.Name) and asks_if_torch_is_there(node.id) and self._denies(node.id):
                 yield denying(node.id)
             if isinstance(node, ast.Expr) and isinstance(node.value, ast.Call) and are_guarding([node.value.func]):
                 name = _last_word(node.value.func)
-                if name is not None and self._is_own(node.value.func, tree) and self._only_checks(name):
+                if name is not None and self._is_own(node.value.func, tree, file) and self._only_checks(name):
                     yield checking(name)
             # What a decorator is passed to check the arguments: ``@register(constraints=[_check_device])``.
             for part in _passed_to_decorators(node) if isinstance(node, _FUNCTIONS) else ():
-                if are_guarding([part]) and self._is_own(part, tree) and self._only_checks(part.id):
+                if are_guarding([part]) and self._is_own(part, tree, file) and self._only_checks(part.id):
                     yield checking(part.id)
 
     # ---- flags for torch
@@ -133,12 +138,13 @@ class SettledConditions:
 
     # ---- flags for other packages
 
-    def _found_by_imports(self, tree: ast.Module, decide: Callable[[ast.Try], bool]) -> frozenset[str]:
+    def _found_by_imports(self, tree: ast.Module, file: str, decide: Callable[[ast.Try], bool]) -> frozenset[str]:
         """Return the flags of a module that only imports decide, of what one of its statements may import."""
         tries = [node for node in tree.body if isinstance(node, ast.Try) and decide(node)]
         inside = Counter(name for node in tries for name in names_bound_in(node))
-        bound = self._names_in(tree).bound if inside else inside
-        return frozenset(name for name in inside if inside[name] == bound[name] and "*" not in bound)
+        if not inside or self._bindings("*", tree, file).count:
+            return frozenset()
+        return frozenset(name for name in inside if inside[name] == self._bindings(name, tree, file).count)
 
     def _imports_others(self, node: ast.Try) -> bool:
         """Whether a statement only imports packages other than torch, and this one, or says that they are not there."""
@@ -172,26 +178,27 @@ class SettledConditions:
 
     # ---- functions that check values
 
-    def _is_own(self, called: ast.expr, tree: ast.Module) -> bool:
+    def _is_own(self, called: ast.expr, tree: ast.Module, file: str) -> bool:
         """Whether what is called is certainly a function of the package."""
         root = root_of(called)
-        names = self._names_in(tree)
-        imports, bound = names.imports.get(root or "", []), names.bound[root or ""]
-        if not imports:
+        if root is None:
+            return False
+        bindings = self._bindings(root, tree, file)
+        if not bindings.imports:
             return isinstance(called, ast.Name) and any(getattr(part, "name", "") == root for part in tree.body)
-        is_own = (getattr(part, "level", 0) or all(map(self._code.locate, _modules_of(part))) for part in imports)
-        return bound == len(imports) and all(is_own)
+        is_own = (
+            getattr(part, "level", 0) or all(map(self._code.locate, _modules_of(part))) for part in bindings.imports
+        )
+        return bindings.count == len(bindings.imports) and all(is_own)
 
-    def _names_in(self, tree: ast.Module) -> _Names:
-        """Return the names of a source, which are asked for once for each of its calls."""
-        if tree not in self._bound:
-            imports: dict[str, list[ast.Import | ast.ImportFrom]] = {}
-            for part in walk(tree):
-                if isinstance(part, _IMPORTS):
-                    for name in set(names_bound_in(part)):
-                        imports.setdefault(name, []).append(part)
-            self._bound[tree] = _Names(bound=Counter(names_bound_in(tree)), imports=imports)
-        return self._bound[tree]
+    def _bindings(self, name: str, tree: ast.Module, file: str) -> _Bindings:
+        """Return what binds a name in a source, which is asked for once for each of its calls."""
+        if (file, name) not in self._bound:
+            parts = self._code.parts(file).walk_having(tree, _STAR if name == "*" else having([name]))
+            binding = [part for part in parts for bound, _ in names_bound_by(part) if bound == name]
+            imports = [part for part in dict.fromkeys(binding) if isinstance(part, _IMPORTS)]
+            self._bound[file, name] = _Bindings(count=len(binding), imports=imports)
+        return self._bound[file, name]
 
     def _mentioning(self, name: str) -> list[str]:
         """Return the sources that mention a name; none if they are too large."""

@@ -162,10 +162,13 @@ class Statements(Handling):
         :param acting: those that may run code of the package: see ``acting_annotations``
         """
         file = scope.module.file
+        # In most sources that have names for annotations alone, none is evaluated: nothing is looked for in those.
+        if self.library.postpones_annotations(file):
+            return
         missing = file is not None and self.misses_names(file)
         annotations = acting or (self.library.attributes_in_annotations(node) if missing else ())
         unbound = names_in_annotations(node, self.unbound_in[file]) if file in self.unbound_in else ()
-        if not (annotations or unbound) or self.since(*ANNOTATED_LAZILY) or self.library.postpones_annotations(file):
+        if not (annotations or unbound) or self.since(*ANNOTATED_LAZILY):
             return
         # Where only a missing name acts, it takes a Python that evaluates them.
         if (missing or unbound) and not self._annotates_at_once(node.lineno):

@@ -374,3 +374,19 @@ def test_calls_are_counted_once_in_each_reading() -> None:
     library.kept_calls.calls.clear()
     cache.tasks.clear()
     assert [steps_of("p"), steps_of("p.other")] == apart
+
+
+def test_a_long_call_does_not_end_the_run_of_large_bodies(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a large body raises after such a call is seen, and the call is made once."""
+    from abiscan.python import imports, runs
+    from abiscan.python.library import LARGEST_ALWAYS_RUN
+
+    monkeypatch.setattr(imports, "STEPS_WITH_LARGE_BODIES", 2_000)
+    monkeypatch.setattr(runs, "STEPS_WITH_LARGE_BODIES", 2_000)
+    monkeypatch.setattr(kept_calls, "_LEAST_STEPS", 1_000)
+    large = "# what fills the source\n" * LARGEST_ALWAYS_RUN
+    init = f"from . import first\n{COUNT}count(2)\nfrom . import second\n"
+    files = {"p/__init__.py": init, "p/first.py": f"x = 1\n{large}", "p/second.py": f"x = lacking\n{large}"}
+    (outcome,) = read_package(TextSources(files), (), FakeWorld).imports
+    assert isinstance(outcome.raised, Raised)
+    assert outcome.raised.exception == "NameError"

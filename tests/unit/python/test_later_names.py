@@ -8,10 +8,13 @@ from collections.abc import Callable
 
 import pytest
 
+from abiscan.python.later_names import later_uses
+from abiscan.python.library import PythonCode
 from abiscan.python.mentions import LaterUse
 from abiscan.python.model import ImportOutcome
 from abiscan.python.reading import PackageReader
 from abiscan.python.refusals import PassedArguments
+from abiscan.python.sources import PackageFiles
 from abiscan.torches import embedded_names
 from abiscan.torches.name_history import call_history
 from abiscan.torches.operator_overloads import by_operator
@@ -1061,3 +1064,16 @@ def test_a_handler_of_what_surely_fails_is_no_guard(body: str, names: list[str])
 def test_which_releases_have_a_method_that_only_says_that_it_is_gone() -> None:
     history = call_history("torch.Tensor.symeig", PassedArguments(keywords=("eigenvectors",)))
     assert history.span[1] == "1.13.1"
+
+
+def test_only_what_has_the_name_of_a_user_is_parsed() -> None:
+    long = "".join(f"    value{number} = x\n" for number in range(20))
+    user = f"from .sub import solve\ndef near(x):\n    return solve(x)\ndef far(x):\n{long}"
+    files = {"pack/__init__.py": "", "pack/sub.py": "import torch\ndef solve(x):\n    return torch.symeig(x)\n"}
+    sources = TextSources(files | {"pack/user.py": user})
+    code = PythonCode(PackageFiles(sources), ["pack"], (3, 11))
+    (use,) = later_uses(code, embedded_names.names("2.13.0"))
+    assert (use.name, use.doubtful) == ("torch.symeig", False)
+    tree = code.tree("pack/user.py")
+    assert tree is not None
+    assert ["late" in node.__dict__ for node in tree.body] == [False, False, True]

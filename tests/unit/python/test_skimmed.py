@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from abiscan.python.explore import explore_with_large_bodies
+from abiscan.python.late_bodies import has_late_parameters
 from abiscan.python.library import LARGEST_ALWAYS_RUN, PythonCode
 from abiscan.python.machine import Limits
 from abiscan.python.model import Answer, Raised
@@ -130,3 +131,17 @@ def test_a_function_that_is_no_python(source: str, raised: str | None) -> None:
     else:
         assert isinstance(outcome.raised, Raised)
         assert outcome.raised.exception == raised
+
+
+def test_annotations_that_nobody_evaluates_are_not_parsed() -> None:
+    checking = "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    from other import Lacking\n"
+    function = "def f(x: Lacking) -> Lacking:\n" + "    x = 1\n" * 20
+    for future, late in (("from __future__ import annotations\n", True), ("", False)):
+        files = {"p/__init__.py": "from .k import f\nf.__name__\n", "p/k.py": f"{future}{checking}{function}{_LARGE}"}
+        code = PythonCode(PackageFiles(TextSources(files)), ("p",), (3, 11))
+        outcome = explore_with_large_bodies(Runs(code, FakeWorld, Limits(), RunCache()), "p").outcome
+        # As Python does before 3.14: the name is not defined where annotations are evaluated.
+        assert getattr(outcome.raised, "exception", None) == (None if late else "NameError")
+        tree = code.tree("p/k.py")
+        assert tree is not None
+        assert has_late_parameters(tree.body[-1]) is late
