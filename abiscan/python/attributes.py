@@ -10,11 +10,12 @@ from typing import Any, Final, TypeGuard
 
 from msgspec.structs import replace
 
-from abiscan.python import special
+from abiscan.python import special, standard
 from abiscan.python.builtin_methods import HostMethod, type_of
 from abiscan.python.filesystem import path_attribute
 from abiscan.python.late_bodies import docstring_of
 from abiscan.python.machine import PythonMachine
+from abiscan.python.model import Answer
 from abiscan.python.modelled import Modelled, Native
 from abiscan.python.operations import attempt_operation, describe_value
 from abiscan.python.private_names import name_inside
@@ -78,9 +79,15 @@ def _of_unknown(machine: PythonMachine, value: NotKnown, name: str) -> object:
     is_module = machine.modules.get(value.name) is value
     if full in machine.models and is_module:
         return machine.import_module(full)
+    if name == "__name__" and is_module and _is_foreign(value.name):
+        return value.name  # as _init_module_attrs sets it (Lib/importlib/_bootstrap.py); ``os.path`` has another one
     if name == "__version__" and is_module and machine.library.find(value.name) is None:
         return machine.library.surroundings.module_version(value.name) or value.get_attribute(machine, name)
     return value.get_attribute(machine, name)
+
+
+def _is_foreign(module: str) -> bool:
+    return standard.has_module(module.partition(".")[0], Answer.UNKNOWN) is False
 
 
 OWN_NAMES: Final = ("__name__", "__doc__", "__package__", "__spec__", "__file__", "__path__", "__builtins__")

@@ -504,7 +504,7 @@ class Calls(ClassMaking):
             self.note_possible_loads(f"the text that {name} runs", self.files.libraries)
             return NotKnown(f"{name}()")
         # With a dict of its own, the text runs like the body of a module: there is no scope around it.
-        inner = scope
+        inner, is_open = scope, False
         bound: dict[str, object] = {}
         if given:
             bound = {str(key): value for space in spaces for key, value in space.items() if isinstance(key, str)}
@@ -523,6 +523,8 @@ class Calls(ClassMaking):
             self.frames.pop()
         if names is not None:
             names.update(bound)
+            if inner.module.open_ and not is_open:  # ``from numpy import *``
+                names[NotKnown(f"{name}()")] = NotKnown(f"{name}()")
         return result
 
     def _parse_code(self, code: object) -> ast.Module | None:

@@ -181,3 +181,15 @@ def test_a_text_that_is_not_known_matters_only_where_a_library_does_not_load() -
     )
     outcome = _imported("exec(foreign.text)\n", loads=True)
     assert (outcome.raised, outcome.gaps) == (None, ())
+
+
+def test_all_names_of_a_module_of_others_by_its_name() -> None:
+    # As array-api-compat copies the names of numpy, whose names are not known here.
+    code = (
+        "import importlib\nmod = importlib.import_module('_pytest.outcomes')\nobjs = {}\n"
+        "exec(f'from {mod.__name__} import *', objs)\nassert mod.__name__ == '_pytest.outcomes'\n"
+        "if 'fail' not in objs:\n    raise KeyError\n"
+    )
+    exec(code, {})
+    outcome = _imported(code)
+    assert (outcome.raised, outcome.gaps) == (None, ())
