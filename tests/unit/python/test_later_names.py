@@ -1072,7 +1072,9 @@ def test_only_what_has_the_name_of_a_user_is_parsed() -> None:
     files = {"pack/__init__.py": "", "pack/sub.py": "import torch\ndef solve(x):\n    return torch.symeig(x)\n"}
     sources = TextSources(files | {"pack/user.py": user})
     code = PythonCode(PackageFiles(sources), ["pack"], (3, 11))
-    (use,) = later_uses(code, embedded_names.names("2.13.0"))
+    names = embedded_names.names("2.13.0")
+    assert names is not None
+    (use,) = later_uses(code, names)
     assert (use.name, use.doubtful) == ("torch.symeig", False)
     tree = code.tree("pack/user.py")
     assert tree is not None
