@@ -318,7 +318,7 @@ def make_table_console(stream: TextIO) -> Console:
 
 
 def make_page(stream: TextIO) -> Page:
-    """Return what lines of a view are printed to, for views that are no more than lines."""
+    """Return what lines of a view are printed to, for views of lines and ``StyledTable`` alone."""
     from abiscan.report.line import PlainPage, is_plain
 
     return PlainPage(stream, make_console) if is_plain(stream) else make_console(stream)

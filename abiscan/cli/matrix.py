@@ -9,7 +9,15 @@ from typing import NoReturn, TextIO
 import click
 
 import abiscan
-from abiscan.cli.common import errors_reported, explain_strict, make_console, report_unread, show_progress, write_result
+from abiscan.cli.common import (
+    errors_reported,
+    explain_strict,
+    make_console,
+    make_page,
+    report_unread,
+    show_progress,
+    write_result,
+)
 from abiscan.cli.lock import LockOptions, find_locks, list_locked, lock_options
 from abiscan.cli.options import (
     cpu_option,
@@ -124,7 +132,7 @@ def matrix(
     def write_text(stream: TextIO) -> None:
         from abiscan.report import matrix_text
 
-        matrix_text.render_matrix(result, make_console(stream), verbose=verbose)
+        matrix_text.render_matrix(result, make_page(stream), verbose=verbose)
 
     def write_html(stream: TextIO) -> None:
         from abiscan.report import matrix_html

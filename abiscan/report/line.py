@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final, Protocol, TextIO
@@ -13,6 +14,8 @@ if TYPE_CHECKING:
 
 _STYLING: Final = ("FORCE_COLOR", "TTY_COMPATIBLE", "TTY_INTERACTIVE")
 """What makes rich write styles to what is no terminal."""
+_WIDTH: Final = 80
+"""What rich takes where there is no terminal."""
 _WORD: Final = regex(r"\S+")
 
 
@@ -36,6 +39,11 @@ class StyledLine:
     def plain(self) -> str:
         """The line without styles."""
         return "".join(part if isinstance(part, str) else part[0] for part in self._parts)
+
+    def plain_lines(self, _width: int) -> list[str] | None:
+        """Return what rich prints of it to a file, None if only rich can tell."""
+        # It replaces control characters.
+        return [self.plain] if self.plain.isprintable() else None
 
     def __rich__(self) -> Text:
         from rich.text import Text
@@ -70,30 +78,54 @@ def wrapped(text: Text, width: int) -> Text:
 
 
 class Page(Protocol):
-    """What lines are printed to, such as a console of rich."""
+    """What lines and tables are printed to, such as a console of rich; its width is in columns."""
+
+    width: int
+
+    @property
+    def is_terminal(self) -> bool:
+        """Whether it is shown as it is printed."""
 
     def print(self, *objects: Any, soft_wrap: bool | None = None) -> None:
-        """Print a line."""
+        """Print a line, or a table."""
 
 
 class PlainPage:
     """Prints what a console of rich prints to a file, without the time that importing rich takes.
 
-    :param console: makes the console, for lines with characters that rich replaces
+    :param console: makes the console, for what only rich can print
     """
+
+    is_terminal = False
 
     def __init__(self, stream: TextIO, console: Callable[[TextIO], Page]) -> None:
         self._stream = stream
         self._console = console
+        self.width = _width_as_rich_finds_it()
 
     def print(self, *objects: Any, soft_wrap: bool | None = None) -> None:
-        """Print a line."""
-        lines = [line.plain for line in objects]
-        # rich replaces control characters and counts the width of others, so only it can print such a line as it would.
-        if all(line.isprintable() for line in lines):
-            self._stream.write(f"{' '.join(lines)}\n")
-        else:
-            self._console(self._stream).print(*objects, soft_wrap=soft_wrap)
+        """Print a line, or a table."""
+        (printed,) = objects or (StyledLine(),)
+        lines = printed.plain_lines(self.width)
+        if lines is not None:
+            self._stream.writelines(f"{line}\n" for line in lines)
+            return
+        console = self._console(self._stream)
+        console.width = self.width
+        console.print(printed, soft_wrap=soft_wrap)
+
+
+def _width_as_rich_finds_it() -> int:
+    """Return the width that rich's consoles have: one of the standard streams may be a terminal, whichever is written
+    to.
+    """
+    columns = os.environ.get("COLUMNS", "")
+    if columns.isdigit():
+        return int(columns)
+    for stream in range(3):
+        with contextlib.suppress(OSError):
+            return os.get_terminal_size(stream).columns or _WIDTH
+    return _WIDTH
 
 
 def is_plain(stream: TextIO) -> bool:
