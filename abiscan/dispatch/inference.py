@@ -6,6 +6,7 @@ Sources: ``op_registration/infer_schema.cpp``, ``function_schema.h`` in ``aten/s
 from __future__ import annotations
 
 import functools
+import re
 from typing import Final
 
 from msgspec.structs import replace
@@ -14,11 +15,16 @@ from abiscan.dispatch.schema import Argument, FunctionSchema, OperatorName, pars
 from abiscan.dispatch.schema_lexer import SchemaError
 from abiscan.dispatch.schema_types import Type, TypeKind
 from abiscan.inputs.version import MinorVersion
+from abiscan.regex import regex
 
 SYMINT: Final = (1, 13)
 """The release that added SymInt, and with it a second C++ type for each operator."""
 
 _REASONS_END: Final = (2, 4)
+
+_PART: Final = r"[A-Za-z_][\w.]*(?:\[\]|\?)* _\d+"
+_PARTS: Final = rf"{_PART}(?:, {_PART})*"
+_NUMBERED: Final = regex(rf"\(({_PARTS})?\) -> (?:({_PART})|\(({_PARTS})?\))", re.ASCII)
 
 # The same schemas are replayed on one release after the other.
 _remembered: Final = functools.lru_cache(maxsize=16_384)
@@ -35,7 +41,36 @@ def parse_accepted(schema: str) -> FunctionSchema:
 @_remembered
 def inferred_schema(text: str) -> FunctionSchema:
     """Parse the schema that torch infers from a C++ type; it has no name."""
-    return without_name(FunctionSchema.parse(f"_{text}"))
+    return _of_parts(text) or without_name(FunctionSchema.parse(f"_{text}"))
+
+
+def _of_parts(text: str) -> FunctionSchema | None:
+    """Return an inferred schema from its arguments and returns, None if it is not as simple as most.
+
+    There are few different ones: torch numbers them, and each has one of some types.
+    """
+    match = _NUMBERED.fullmatch(text)
+    if match is None:
+        return None
+    try:
+        return FunctionSchema(
+            name=OperatorName(name=""),
+            arguments=tuple(map(_argument, match[1].split(", ") if match[1] else ())),
+            returns=tuple(map(_return, (match[2] or match[3]).split(", ") if match[2] or match[3] else ())),
+            text=f"_{text}",
+        )
+    except SchemaError:  # as the whole has it, it says which part of it
+        return None
+
+
+@_remembered
+def _argument(text: str) -> Argument:
+    return FunctionSchema.parse(f"_({text}) -> ()").arguments[0]
+
+
+@_remembered
+def _return(text: str) -> Argument:
+    return FunctionSchema.parse(f"_() -> ({text})").returns[0]
 
 
 def without_name(schema: FunctionSchema) -> FunctionSchema:

@@ -7,6 +7,7 @@ capacity and reference count (``_Rep``). libstdc++ manual, "Dual ABI"; bits/basi
 
 from __future__ import annotations
 
+import functools
 import struct
 from typing import Final, Protocol
 
@@ -113,6 +114,7 @@ _CXX11_MARK: Final = "__cxx11"
 _COW_ENDINGS: Final = ("RKSs", "OSs", "ESs", "RSs", "KSs")
 
 
+@functools.lru_cache(maxsize=1024)
 def abi_in(name: str) -> StringAbi | None:
     """Return the string layout in a mangled name, None if it has none."""
     if _CXX11_MARK in name or "B5cxx11" in name:

@@ -4,7 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from abiscan.dispatch.inference import classes_in, find_schema_difference, parse_accepted
+from abiscan.dispatch.inference import (
+    classes_in,
+    find_schema_difference,
+    inferred_schema,
+    parse_accepted,
+    without_name,
+)
+from abiscan.dispatch.schema import FunctionSchema, SchemaError
 from abiscan.inputs.version import MinorVersion
 
 C, D, E = (f"__torch__.torch.classes.ns.{name}" for name in "CDE")
@@ -41,3 +48,39 @@ def test_a_symint_is_no_int(release: MinorVersion) -> None:
     assert said is not None
     assert said.startswith("Type mismatch in argument 1: int vs SymInt")
     assert find_schema_difference(one, one, release) is None
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "() -> ()",
+        "() -> Tensor _0",
+        "(Tensor _0, int[]? _1, Tensor?[] _2) -> (Tensor _0, Tensor[] _1)",
+        f"({C} _0, {D}[] _1) -> {E}? _0",
+        "(t _0, SymInt _1) -> t _0",
+        "(Dict(str, Tensor) _0) -> (Tensor _0)",  # what has brackets of its own
+        "((int, int) _0) -> ((int, float) _0)",
+        "(Tensor(a!) _0, *, int[2] _1=0) -> Tensor(a!) _0",
+    ],
+)
+def test_an_inferred_schema_is_that_of_its_text(text: str) -> None:
+    schema, expected = inferred_schema(text), without_name(FunctionSchema.parse(f"_{text}"))
+    assert (schema, repr(schema)) == (expected, repr(expected))
+
+
+@pytest.mark.parametrize("text", ["(Nope _0) -> ()", "(int) -> ()", "() -> (Nope _0)", "(int _0", "(int _0, ) -> ()"])
+def test_what_is_wrong_with_an_inferred_schema(text: str) -> None:
+    with pytest.raises(SchemaError) as expected:
+        FunctionSchema.parse(f"_{text}")
+    with pytest.raises(SchemaError) as raised:
+        inferred_schema(text)
+    assert str(raised.value) == str(expected.value)
+
+
+def test_arguments_that_were_inferred_before_are_not_parsed_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    inferred_schema("(Tensor _0, int _1) -> Tensor _0")
+    inferred_schema("(int _0) -> (Tensor _0, int[] _1)")
+    monkeypatch.delattr(FunctionSchema, "parse")
+    assert (
+        str(inferred_schema("(int _0, int _1) -> (Tensor _0, int[] _1)")) == "(int _0, int _1) -> (Tensor _0, int[] _1)"
+    )
