@@ -7,11 +7,13 @@ wrote it decides what the result says, and not what this program does.
 from __future__ import annotations
 
 import enum
+import functools
 import importlib
 import json
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final, TypeAlias
 
+import msgspec.structs
 from msgspec import Struct
 
 from abiscan.inputs.version import TorchVersion
@@ -69,16 +71,17 @@ class _Writer:
         if value is None or type(value) in _PLAIN:
             return value
         # By identity, not by equality: 1 == True, and two equal results may have parts of different types.
-        if id(value) not in self._places:
+        place = self._places.get(id(value))
+        if place is None:
             # Depth first: the parts get their numbers before the whole, so ``decode_result`` needs one pass and no
             # placeholders.
             kind, values = _kind_and_parts(value)
             node = [self._number_kind(kind)]
             # Most parts are plain: a call for each would be most of the work.
             node += [part if part is None or type(part) in _PLAIN else self.refer_to(part) for part in values]
-            self._places[id(value)] = len(self.nodes), value
+            place = self._places[id(value)] = len(self.nodes), value
             self.nodes.append(node)
-        return [self._places[id(value)][0]]
+        return [place[0]]
 
     def _number_kind(self, kind: tuple[str, ...]) -> int:
         if kind not in self._kinds:
@@ -95,16 +98,29 @@ def _kind_and_parts(value: Any) -> tuple[tuple[str, ...], Iterable[Any]]:
     if cls in (frozenset, set):
         # The order of a set depends on the hashes of texts, which differ from process to process.
         return (cls.__name__,), sorted(value, key=repr)
+    if isinstance(value, Struct):
+        return _kind_of(cls), msgspec.structs.astuple(value)
+    if isinstance(value, tuple):
+        return _kind_of(cls), value
+    if isinstance(value, enum.Enum):
+        return _kind_of(cls), [value.name]
     if isinstance(value, Mapping):
         return ("dict",), [part for item in value.items() for part in item]
     if cls is TorchVersion:
         return ("version",), [str(value)]
-    if cls.__module__.startswith(f"{_PACKAGE}."):
-        if isinstance(value, enum.Enum):
-            return (cls.__module__, cls.__qualname__), [value.name]
-        names = _constructor_parameters(cls)
-        return (cls.__module__, cls.__qualname__, *names), [getattr(value, name) for name in names]
     raise TypeError(f"{cls.__module__}.{cls.__qualname__} cannot be kept")
+
+
+@functools.cache
+def _kind_of(cls: type) -> tuple[str, ...]:
+    """Return the kind of a struct, a named tuple or an enumeration.
+
+    :raises TypeError: it is none of this package
+    """
+    if not cls.__module__.startswith(f"{_PACKAGE}."):
+        raise TypeError(f"{cls.__module__}.{cls.__qualname__} cannot be kept")
+    names = () if issubclass(cls, enum.Enum) else _constructor_parameters(cls)
+    return cls.__module__, cls.__qualname__, *names
 
 
 def _constructor_parameters(cls: Any) -> tuple[str, ...]:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Hashable
+from functools import cached_property
 from typing import Final, Generic, NamedTuple, TypeVar
 
 from msgspec import Struct, field
@@ -139,43 +140,43 @@ class _Quoting:
         self._world = world
         self.texts: list[str] = []
 
-    @property
+    @cached_property
     def torch_version(self) -> str | Answer:
         return self._world.torch_version
 
-    @property
+    @cached_property
     def cuda(self) -> str | Answer | None:
         return self._world.cuda
 
-    @property
+    @cached_property
     def gpus(self) -> tuple[tuple[int, int], ...]:
         return self._world.gpus
 
-    @property
+    @cached_property
     def cpu(self) -> Cpu | None:
         return self._world.cpu
 
-    @property
+    @cached_property
     def cxx11_abi(self) -> bool | Answer:
         return self._world.cxx11_abi
 
-    @property
+    @cached_property
     def python(self) -> tuple[int, int] | Answer:
         return self._world.python
 
-    @property
+    @cached_property
     def oldest_python(self) -> tuple[int, int] | None:
         return self._world.oldest_python
 
-    @property
+    @cached_property
     def newest_python(self) -> tuple[int, int] | None:
         return self._world.newest_python
 
-    @property
+    @cached_property
     def machine(self) -> str:
         return self._world.machine
 
-    @property
+    @cached_property
     def torch_names(self) -> TorchNames | None:
         return self._world.torch_names
 

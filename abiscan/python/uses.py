@@ -73,7 +73,9 @@ class AllLoadWorld:
         self._has_loaded = False
 
     def __getattr__(self, name: str) -> Any:
-        return getattr(self._world, name)
+        value = getattr(self._world, name)
+        self.__dict__[name] = value  # while something is read, nothing of the target changes but what loads lead to
+        return value
 
     def load(self, _path: str | None, _loader: LoadedBy) -> Raised | Answer | None:
         """Let the library load."""

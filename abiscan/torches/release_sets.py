@@ -122,9 +122,10 @@ class ReleaseSets:
 
     def _star_imports(self, entry: str) -> Sequence[tuple[str, int]]:
         """Return the modules of a package from which one takes all names, each with the releases in which it does."""
-        top = entry.removeprefix(CLASS).partition(".")[0]
+        star = f"*{entry.removeprefix(CLASS).partition('.')[0]}"
         marks = self._table.marks_of(entry).items()
-        return [(mark[1:], bits) for mark, bits in marks if mark.partition(".")[0] == f"*{top}"]
+        # Few marks begin so: they are not split to see it.
+        return [(mark[1:], bits) for mark, bits in marks if mark.startswith(star) and mark.partition(".")[0] == star]
 
     def _find_removed(self, name: str) -> int:
         # The list names functions late (``spmm``), but not one leaves it that torch keeps: what else the library has of
