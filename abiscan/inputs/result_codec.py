@@ -92,7 +92,7 @@ class _Writer:
 
 def _kind_and_parts(value: Any) -> tuple[tuple[str, ...], Iterable[Any]]:
     """Return the kind of a value, and what it consists of."""
-    cls = type(value)
+    cls: Any = type(value)
     if cls in (tuple, list):
         return (cls.__name__,), value
     if cls in (frozenset, set):

@@ -60,6 +60,23 @@ def test_what_only_rich_can_lay_out_it_does(table: StyledTable, monkeypatch: pyt
     assert stream.getvalue().split("\n")[:-1] == rich_lines(table, 60)
 
 
+def test_a_plain_table_needs_no_console() -> None:
+    def console(_stream: object) -> Console:
+        raise AssertionError("nothing needs it")
+
+    stream = io.StringIO()
+    page = PlainPage(stream, console)
+    page.print(StyledTable(columns=["1.4.0\n- 2.12.1", "2.13.0"], rows=[("a", ["✗", "✓ CUDA"])], name_width=3))
+    page.print()
+    assert stream.getvalue().split("\n") == [
+        "       1.4.0           ",
+        "      - 2.12.1   2.13.0",
+        "a        ✗       ✓ CUDA",
+        "",
+        "",
+    ]
+
+
 @pytest.mark.parametrize("columns", ["", "37", "0", "x"])
 def test_a_plain_page_is_as_wide_as_a_console(columns: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", columns)
