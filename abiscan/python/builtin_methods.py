@@ -34,6 +34,7 @@ from abiscan.python.values import (
     NotKnown,
     PythonError,
     RemainingItems,
+    Thrown,
     as_key,
     as_scalar,
     is_concrete,
@@ -48,7 +49,7 @@ _OPERATORS: dict[str, ast.operator] = {f"__{name}__": op() for op, (name, _) in 
 _IN_PLACE: Final[dict[str, ast.operator]] = {f"__i{name}__": op() for op, (name, _) in special.OPERATORS.items()}
 _CHARACTERS_PER_PART = 8
 _TYPE_METHODS = {"__new__", "__init__", "maketrans", "mro", "fromkeys"}
-_ADDING: Final = frozenset({
+ADDING: Final = frozenset({
     "add", "append", "extend", "insert", "setdefault", "symmetric_difference_update", "update",
 })  # fmt: skip
 REMOVING: Final = frozenset({
@@ -56,7 +57,7 @@ REMOVING: Final = frozenset({
     "sort", "symmetric_difference_update",
 })  # fmt: skip
 """Methods that remove items, or move those of a list."""
-CHANGING: Final = _ADDING | REMOVING
+CHANGING: Final = ADDING | REMOVING
 """Methods that change their container."""
 
 
@@ -99,7 +100,12 @@ class HostMethod(Modelled):
         # must be known, and the result must not be huge.
         method = _METHODS.get((type(self.value), self.name))
         if method is not None:
-            return method(machine, self.value, args, kwargs)
+            try:
+                return method(machine, self.value, args, kwargs)
+            except Thrown:
+                if id(self.value) in machine.perhaps_longer:
+                    return NotKnown(self.display_name() + "()")
+                raise
         if self.name == "join" and isinstance(self.value, (str, bytes)) and len(args) == 1:
             items = machine.items(args[0])
             args = [list(map(as_scalar, items)) if isinstance(items, list) else items]
@@ -158,7 +164,7 @@ def note_call(value: list[object] | dict[object, object] | set[object], name: st
     """Note what a method may do to its container, where it may not have been called, or with what is not known."""
     if name in REMOVING:
         note_removed(value)
-    if name in _ADDING:
+    if name in ADDING:
         note_added(value)
 
 

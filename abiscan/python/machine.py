@@ -229,6 +229,8 @@ class PythonMachine:
         """Whether modules use, as they are imported, a name that this torch does not have: those that were asked."""
         self.unbound_in: dict[str | None, set[str]] = {}
         """The names that parts of modules which did not run would have bound."""
+        self.perhaps_longer: dict[int, object] = {}
+        """The containers, by identity, to which a branch that was not taken adds: an absent item may be there."""
         self.provided: dict[str, bool] = {}
         """Whether the operators of a namespace are assumed to be there."""
         self.most_steps_with_large_bodies = 0

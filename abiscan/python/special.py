@@ -838,7 +838,16 @@ def get_item(machine: PythonMachine, value: object, index: object) -> object:
         index = as_index(machine, index)
     if value is None or isinstance(value, (int, float, PythonFunction, Instance, *VIEWS)):
         raise thrown(TypeError, f"'{type_name(value)}' object is not subscriptable")
-    return machine.settle(operations.take_item(value, index))
+    return _of_sequence(machine, value, index)
+
+
+def _of_sequence(machine: PythonMachine, value: object, index: object) -> object:
+    try:
+        return machine.settle(operations.take_item(value, index))
+    except Thrown:
+        if id(value) in machine.perhaps_longer:
+            return NotKnown(f"{describe_value(value)}[{describe_value(index)}]")
+        raise
 
 
 def _of_dict(machine: PythonMachine, value: dict[object, object], index: object, missing: object = None) -> object:
@@ -847,7 +856,7 @@ def _of_dict(machine: PythonMachine, value: dict[object, object], index: object,
         return machine.settle(value[key])
     # Only ``dict.__getitem__`` of a class that derives from ``dict`` asks for ``__missing__`` (dict_subscript in
     # Objects/dictobject.c).
-    if key is not ABSENT or isinstance(missing, NotKnown):
+    if key is not ABSENT or isinstance(missing, NotKnown) or id(value) in machine.perhaps_longer:
         return operations.unknown_result(f"{describe_value(value)}[{describe_value(index)}]", index, key)
     if missing is not None:
         return machine.call(missing, [index], {})

@@ -218,12 +218,16 @@ class Statements(Handling):
     def forget_way(self, node: ast.If, way: Way, scope: Scope) -> None:
         """Forget what either branch binds, and note what the other one may have changed."""
         assert way.forgotten is not None
-        self.forget_bindings([*node.body, *node.orelse], scope, way.forgotten)
         # What stands in the user's own search path is none of the package's: without it is the usual way.
-        if _SEARCH_PATH not in way.forgotten.name:
-            from abiscan.python.untaken import note_untaken  # few checks come to such a condition
+        if _SEARCH_PATH in way.forgotten.name:
+            self.forget_bindings([*node.body, *node.orelse], scope, way.forgotten)
+            return
+        from abiscan.python.untaken import note_grown, note_untaken  # few checks come to such a condition
 
-            note_untaken(self, node.orelse if way.taken else node.body, scope)
+        other = node.orelse if way.taken else node.body
+        note_grown(self, other, scope)
+        self.forget_bindings([*node.body, *node.orelse], scope, way.forgotten)
+        note_untaken(self, other, scope)
 
     def note_way(self, node: ast.If, way: Way, end: Thrown | ProcessEnded) -> None:
         """Note that the import ends in a branch that did not seem to matter: the condition decides whether it does."""

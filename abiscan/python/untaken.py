@@ -2,8 +2,9 @@
 
 Names that either branch binds are forgotten. The items and attributes that the other branch sets or removes are marked
 here as those that code may have changed which may have run, in functions that it calls, too: by the statements alone,
-nothing is called for it. What methods add is not: that a list is empty, or has one item, is what code checks
-afterwards, and such a check of what is not known would count as passed.
+nothing is called for it. Of what methods and operators add, only that it may be there is noted, for whoever takes it:
+that a list is empty, or has one item, is what code checks afterwards, and such a check of what is not known would count
+as passed.
 """
 
 from __future__ import annotations
@@ -14,13 +15,13 @@ from contextlib import suppress
 from typing import Final
 
 from abiscan.python.attributes import set_plainly
-from abiscan.python.builtin_methods import REMOVING, note_call
+from abiscan.python.builtin_methods import ADDING, CHANGING, REMOVING, note_call
 from abiscan.python.machine import PythonMachine
 from abiscan.python.nodes import child_nodes
 from abiscan.python.special import delete_item, plain_value, set_item
 from abiscan.python.values import Bound, Class, Instance, NotKnown, PythonFunction, PythonModule, Scope, Thrown, Wrapped
 
-_Change = ast.Attribute | ast.Subscript | ast.Call | ast.Global
+_Change = ast.Attribute | ast.Subscript | ast.Call | ast.Global | ast.AugAssign
 _SETTING = frozenset({"setattr", "delattr"})
 _APART = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Lambda)
 _HAVING_ATTRIBUTES = (Instance, Class, PythonFunction, PythonModule)
@@ -49,14 +50,24 @@ def note_untaken(machine: PythonMachine, branch: Sequence[ast.stmt], scope: Scop
         machine.is_speculative = before
 
 
+def note_grown(machine: PythonMachine, branch: Sequence[ast.stmt], scope: Scope) -> None:
+    """Note which containers the statements of a branch may have added to by ``+=``, while their names still stand."""
+    for statement in branch:
+        for node in ast.walk(statement):
+            if isinstance(node, ast.AugAssign):
+                container = plain_value(_held(node.target, scope))
+                if isinstance(container, (list, dict, set)):
+                    machine.perhaps_longer[id(container)] = container
+
+
 def _changes(nodes: Sequence[ast.AST]) -> Iterator[_Change]:
-    """Yield the attributes and items that are set or deleted, what removes items of a container, and what is called."""
+    """Yield the attributes and items that are set or deleted, what changes a container, and what is called."""
     for node in nodes:
         if isinstance(node, (ast.Attribute, ast.Subscript)) and not isinstance(node.ctx, ast.Load):
             yield node
-        elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in REMOVING:
+        elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in CHANGING:
             yield node.func
-        elif isinstance(node, (ast.Call, ast.Global)):
+        elif isinstance(node, (ast.Call, ast.Global, ast.AugAssign)):
             yield node
         if not isinstance(node, _APART):
             yield from _changes(child_nodes(node))
@@ -69,6 +80,9 @@ def _note(machine: PythonMachine, change: _Change, scope: Scope, depth: int) -> 
     if isinstance(change, ast.Call):
         _note_call(machine, change, scope, depth)
         return
+    if isinstance(change, ast.AugAssign):
+        _note_added(machine, _held(change.target, scope))
+        return
     owner = _held(change.value, scope)
     if isinstance(change, ast.Subscript):
         container = plain_value(owner)
@@ -78,10 +92,18 @@ def _note(machine: PythonMachine, change: _Change, scope: Scope, depth: int) -> 
             set_item(machine, container, _held(change.slice, scope), _SOMETHING)
     elif isinstance(change.ctx, ast.Load):
         container = plain_value(owner)
-        if isinstance(container, (list, dict, set)):
+        if change.attr in ADDING:
+            _note_added(machine, container)
+        if change.attr in REMOVING and isinstance(container, (list, dict, set)):
             note_call(container, change.attr)
     elif isinstance(owner, _HAVING_ATTRIBUTES):
         set_plainly(machine, owner, change.attr, _SOMETHING)
+
+
+def _note_added(machine: PythonMachine, value: object) -> None:
+    container = plain_value(value)
+    if isinstance(container, (list, dict, set)):
+        machine.perhaps_longer[id(container)] = container
 
 
 def _note_call(machine: PythonMachine, call: ast.Call, scope: Scope, depth: int) -> None:

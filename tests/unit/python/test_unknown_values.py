@@ -632,3 +632,20 @@ def test_what_unknown_arguments_cannot_give_is_known(call: str) -> None:
 def test_what_is_not_known_may_be_in_an_object(code: str) -> None:
     (outcome,) = reading_of({"p/__init__.py": f"import other\n{code}"}).imports
     assert outcome.raised is None
+
+
+ADDED_IN_A_BRANCH = (
+    "m = l = []\nif platform.node():\n    l += [1]\nm[0]\n",
+    "l = []\nif platform.node():\n    l.append(1)\nl.pop()\n",
+    "l = []\nif platform.node():\n    l.extend([1])\nl.index(1)\n",
+    "d = {}\nif platform.node():\n    d.update(a=1)\nd['a']\n",
+    "d = {}\nif platform.node():\n    d |= {'a': 1}\nd.pop('a')\n",
+    "s = set()\nif platform.node():\n    s.add(1)\ns.remove(1)\n",
+    "class C:\n    l = []\nif platform.node():\n    C.l += [1]\nC.l[0]\n",
+)
+
+
+@pytest.mark.parametrize("code", ADDED_IN_A_BRANCH)
+def test_what_a_branch_may_have_added_is_not_certainly_absent(code: str) -> None:
+    assert not isinstance(outcome_of(code).raised, Raised)
+    assert isinstance(outcome_of(code.replace("platform.node()", "False")).raised, Raised)
