@@ -94,11 +94,24 @@ OWN_NAMES: Final = ("__name__", "__doc__", "__package__", "__spec__", "__file__"
 """What the import system binds in a module (language reference, 5.4.6); ``__path__`` in packages alone."""
 _HOSTS: Final = (str, bytes, int, float, list, tuple, dict, set, frozenset)
 _MODULE_ATTRIBUTES: Final = (
-    *("__cached__", "__class__", "__dir__", "__doc__", "__getattribute__", "__loader__", "__setattr__"),
-    "__spec__",
-)
+    "__cached__", "__class__", "__dir__", "__doc__", "__getattribute__", "__loader__", "__setattr__",
+)  # fmt: skip
 """What every module has, and is not modelled."""
-_BINDS_ANY: Final = regex(rb"\b(?:globals|locals|vars)\(\)\s*(?:\[|\.(?:update|setdefault)\b)")
+_BINDS_ANY: Final = regex(
+    rb"\b(?:globals|locals|vars)\(\)\s*(?:\[(?![^\[\]\n]*\][ \t]*(?:[\n\r)}.(]|$))|\.(?:update|setdefault)\b)"
+)
+"""What binds a name by its text: an item of the namespace, where it is not at the end of an expression."""
+
+
+class _SpecOfModule(NotKnown, frozen=True, kw_only=True):
+    """The ``__spec__`` of a module, of which the names are known."""
+
+    module: str
+    package: str
+
+    def get_attribute(self, machine: object, name: str) -> object:
+        """Return its name, or that of its package; anything else is not known."""
+        return {"name": self.module, "parent": self.package}.get(name) or self.part(f".{name}")
 
 
 def binds_any(machine: PythonMachine, module: PythonModule) -> bool:
@@ -128,10 +141,12 @@ def of_module(machine: PythonMachine, module: PythonModule, name: str) -> object
     if name in names and (module.stage is Stage.DONE or not hides_binding(machine, module, name)):
         value = names[name]
         return machine.settle(value) if type(value) in WAITING else value
+    package = module.name if module.folders else module.name.rpartition(".")[0]
     attributes = {
         "__name__": module.name,
         "__dict__": module.names,
-        "__package__": module.name if module.folders else module.name.rpartition(".")[0],
+        "__package__": package,
+        "__spec__": _SpecOfModule("__spec__", module=module.name, package=package),
         "__builtins__": machine.builtins,
         **{own: NotKnown(own) for own in _MODULE_ATTRIBUTES},
     }

@@ -534,6 +534,8 @@ def _compile_dict(compiler: Compiler, node: ast.Dict) -> Value:
 
 def _compile_subscript(compiler: Compiler, node: ast.Subscript, *, settles: bool) -> Value:
     owner = compiler.value(node.value, settles=False, is_whole=False)
+    if isinstance(node.value, ast.Call) and ast.unparse(node.value) == "globals()":
+        owner = _only_read(owner)
     place, line = compiler.value(node.slice), compiler.line(node)
 
     def take(machine: Expressions, scope: Scope) -> object:
@@ -560,6 +562,18 @@ def _compile_subscript(compiler: Compiler, node: ast.Subscript, *, settles: bool
         return _finish(machine, value, settles=settles) if type(value) in _UNFINISHED else value
 
     return take
+
+
+def _only_read(namespace: Value) -> Value:
+    """Return what gives the names of the module, for an item of them: nobody binds others thereby."""
+
+    def read(machine: Expressions, scope: Scope) -> object:
+        was_open = scope.module.open_
+        names = namespace(machine, scope)
+        scope.module.open_ = was_open
+        return names
+
+    return read
 
 
 def _compile_slice(compiler: Compiler, node: ast.Slice) -> Value:

@@ -3,25 +3,29 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from typing import Final
+
+from msgspec.structs import replace
 
 from abiscan.python.certainty import is_certain
 from abiscan.python.cost import counted_by
 from abiscan.python.imports import PythonInterpreter
 from abiscan.python.installed import Surroundings
 from abiscan.python.library import PythonCode
-from abiscan.python.machine import Exhausted, Limits, ProcessEnded
+from abiscan.python.machine import Decision, Exhausted, Limits, ProcessEnded
 from abiscan.python.model import Answer, LoadedBy, NoResult, Raised, World
 from abiscan.python.models import meta_path
 from abiscan.python.questions import AskedWorld
 from abiscan.python.runs import as_raised, deep_calls
 from abiscan.python.sources import PackageFiles, PackageSources
 from abiscan.python.values import Instance, PythonModule, Stage, Thrown
+from abiscan.regex import regex
 
 _log = logging.getLogger("abiscan.python")
 _LIMITS: Final = Limits(steps=8_000_000)
 _MOST_DECISIONS: Final = 8
+_NAMED_FILE: Final = regex(r"(cannot import name '\w+' from (?:partially initialized module )?'([\w.]+)'.*) \(.*\)")
 
 
 class CompiledCodeLoads:
@@ -74,10 +78,18 @@ class OtherCode:
     def error(self, module: str, name: str | None) -> Raised | None:
         """Return what the import of a module raises, or of a name from it; None if that is nothing, or not certain."""
         try:
-            return self._find_error(module, name)
+            raised = self._find_error(module, name)
+            return None if raised is None else self._placed(raised)
         finally:
             # Dozens of packages may be imported on the way, and their trees would add up to a gigabyte.
             self._library.forget_sources()
+
+    def _placed(self, raised: Raised) -> Raised:
+        """Return an error that names the file of a module where that is installed."""
+        cause = None if raised.cause is None else self._placed(raised.cause)
+        found = _NAMED_FILE.fullmatch(raised.message or "")
+        file = self._library.surroundings.source(found[2]) if found else None
+        return replace(raised, cause=cause, message=f"{found[1]} ({file})" if found and file else raised.message)
 
     def _find_error(self, module: str, name: str | None) -> Raised | None:
         if self._machine is None:
@@ -89,17 +101,20 @@ class OtherCode:
             if raised is not None or self._machine is None:
                 return raised
         before, decided = dict(self._machine.modules), set(self._machine.trace.decisions)
+        unfinished = set(self._machine.trace.unfinished)
         raised = self._import(module, name)
         if raised is None:
             return None
         trace = self._machine.trace
         is_lacking = self._is_nowhere(module, raised) if name is None else self._lacks(module, name, raised)
         is_lacking = is_lacking or self._is_unbound(raised)
-        if not is_lacking and not is_certain(raised, self._library.surroundings, trace):
-            if module.partition(".")[0] not in self._machine.modules:
+        new = [decision for spot, decision in trace.decisions.items() if spot not in decided]
+        # A function of a module that was imported says it of the name, and not the body of one that it leads to.
+        is_refused = name is not None and not new and trace.unfinished == unfinished
+        if not (is_lacking or is_refused or is_certain(raised, self._library.surroundings, trace)):
+            if module.partition(".")[0] not in self._machine.modules and not self._passes(module, before, new):
                 self._machine = None  # each import of it would run all of it again, to the same end
             return None
-        new = [decision for spot, decision in trace.decisions.items() if spot not in decided]
         if trace.is_doubtful or trace.may_end_earlier or len(new) > _MOST_DECISIONS:
             return None
         # The decisions made before stay the same. Those made on the way to the error must not affect it, and the other
@@ -114,6 +129,13 @@ class OtherCode:
         if new and self._machine is not None:
             self._machine.go_back(before, {})
         return raised
+
+    def _passes(self, module: str, before: Mapping[str, object], new: Sequence[Decision]) -> bool:
+        """Whether a module is imported if the last condition that is not known is the other way: it may be a check."""
+        if not new or self._machine is None:
+            return False
+        self._machine.go_back(before, {new[-1].spot: not new[-1].condition.taken})
+        return self._import(module, None) is None and self._machine is not None
 
     def _is_unbound(self, raised: Raised) -> bool:
         """Whether an error says that a name is not defined which only a part of its module binds that did not run."""

@@ -96,6 +96,19 @@ BREAKS = {
     "for a module, as one of Python's has that name": {
         "other/__init__.py": "import sys\nsys.modules[__name__].x = 1\n"
     },
+    "for a name that is looked up in its own": {
+        "other/__init__.py": "def __getattr__(name):\n    try:\n        return globals()[name]\n"
+        "    except KeyError:\n        raise AttributeError(name)\n"
+    },
+    "for a name that has moved": {
+        "other/__init__.py": "import unicodedata\nif unicodedata.unidata_version < '1.25':\n    raise SystemError\n"
+        "def __getattr__(name):\n    from .errors import Moved\n    raise Moved(f'{name} has moved')\n",
+        "other/errors.py": "class Moved(ImportError): ...\n",
+    },
+    "a module by the name of its spec": {
+        "other/__init__.py": "__import__(__spec__.parent + '.part')\n__import__(__spec__.name + '.gone')\n",
+        "other/part.py": "",
+    },
 }
 WORKS = {
     "a name of a lazy module": {"other/__init__.py": LAZY, "other/part.py": "Thing = 1\n"},
@@ -216,6 +229,8 @@ def test_the_import_of_another_package_raises_what_python_raises(tmp_path: Path,
         "for a module that a lazy one lacks": "import other.gone",
         "for a name that a lazy one lacks": "from other import Gone",
         "for a module, as one of Python's has that name": "import other.json",
+        "for a name that is looked up in its own": "from other import Gone",
+        "for a name that has moved": "from other import Gone",
         "a name of a lazy module": "from other import Thing",
         "a module that a finder has": "import other.former",
         "a name that a function from elsewhere gives": "from other import Gone",
