@@ -248,9 +248,8 @@ class ImportGlance:
         path = module.path
         compiled = path.parent / "__pycache__" / f"{path.stem}.cpython-{python[0]}{python[1]}.pyc"
         status = observed_fs.stat_file(path)
-        if status is not None and observed_fs.is_file(compiled):
-            with observed_fs.open_file(compiled) as stream:
-                head = stream.read(16)
+        if status is not None:
+            head = observed_fs.read_compiled(compiled, 16)
             # As Lib/importlib/_bootstrap_external.py writes it: after magic number and flags, the time and the size of
             # the source.
             if head[4:] == struct.pack("<III", 0, int(status.st_mtime) & 0xFFFFFFFF, status.st_size & 0xFFFFFFFF):

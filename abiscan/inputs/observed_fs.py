@@ -28,6 +28,8 @@ StrPath: TypeAlias = str | os.PathLike[str]
 _PYTHON_VARIABLES: Final = ("PYTHONPATH", "PYTHONHOME", "PYTHONNOUSERSITE", "PYTHONUSERBASE", "HOME")
 _BLOCK: Final = 1 << 20
 _SOURCES: Final = (".py", ".pyi")
+_COMPILED: Final = "__pycache__"
+"""The folder that Python makes as it first imports a module next to it (PEP 3147): no answer depends on it."""
 _SIZE: Final = 1  # where ``status_of`` has it
 _HASHES: Final[dict[tuple[int, ...], str]] = {}  # by the versions of files: the same one is asked for by several rooms
 _LARGE: Final = 64 << 20
@@ -158,6 +160,15 @@ def read_file(path: StrPath) -> bytes:
     """
     with open_file(path) as stream:
         return stream.read()
+
+
+def read_compiled(path: StrPath, size: int) -> bytes:
+    """Return the first bytes of what Python has compiled, none if it has not; the record does not have it, since it
+    only saves work that comes to the same.
+    """
+    with contextlib.suppress(OSError, ValueError), regular.open_regular(path, buffering=0) as stream:
+        return stream.read(size)
+    return b""
 
 
 def open_file(path: StrPath, *, buffering: int = -1) -> BinaryIO:
@@ -312,7 +323,9 @@ def _search_programs(program: str) -> str | None:
 
 
 def _see_names(folder: str) -> Seen:
-    return _hash_texts(_sorted_names(folder))
+    if os.path.basename(folder) == _COMPILED:  # noqa: PTH119 - thousands of them
+        return _hash_texts(())
+    return _hash_texts(name for name in _sorted_names(folder) if name != _COMPILED)
 
 
 def _see_packages(site: str) -> Seen:

@@ -15,7 +15,7 @@ import pytest
 from abiscan.environments.glance import ImportGlance
 from abiscan.environments.library_glance import LibraryGlance
 from abiscan.environments.model import WholeEnvironment
-from abiscan.inputs import packages
+from abiscan.inputs import observed_fs, packages
 from abiscan.inputs.files import Files
 from abiscan.python.installed import Surroundings, installed_in
 from abiscan.python.systems import LINUX
@@ -341,3 +341,17 @@ def test_syntax_is_that_of_the_python_that_has_compiled_it(
     done = subprocess.run([sys.executable, "-c", "import user"], cwd=tmp_path, capture_output=True, check=False)
     assert (done.returncode == 0) is settled
     assert glance(tmp_path).settles(["user"], (), uses_torch=True) is settled
+
+
+def test_a_look_still_holds_once_python_has_compiled_what_was_looked_at(tmp_path: Path) -> None:
+    """The first import writes ``__pycache__``: nothing was installed or changed by it."""
+    files = {"user/__init__.py": "from . import part\n", "user/part/__init__.py": "value = 1\n"}
+    install(tmp_path, "user", {}, files=files)
+    with observed_fs.record_observations() as record:
+        assert [*observed_fs.walk_folder(tmp_path)]
+        assert glance(tmp_path).settles(["user"], (), uses_torch=True)
+    subprocess.run([sys.executable, "-c", "import user"], cwd=tmp_path, check=True, env={"PYTHONDONTWRITEBYTECODE": ""})
+    assert (tmp_path / "user" / "part" / "__pycache__").is_dir()
+    assert observed_fs.is_unchanged(record.seen)
+    (tmp_path / "user" / "other.py").touch()
+    assert not observed_fs.is_unchanged(record.seen)
