@@ -132,6 +132,13 @@ class ExaminedDistribution(Struct, frozen=True, kw_only=True):
         return frozenset({package.module} if package and package.module else ())
 
     @property
+    def lost(self) -> Mapping[str, str | None]:
+        """The submodules that it goes on without, and the texts that they raise."""
+        package = self.checked_package.package if self.checked_package else None
+        lost = package.lost if package else ()
+        return {module.name: module.error.message if module.error else None for module in lost}
+
+    @property
     def missing(self) -> tuple[Unmet, ...]:
         """The requirements that nothing installed goes by the name of."""
         return tuple(item for item in self.unmet if item.there is None)
@@ -252,6 +259,7 @@ def examine(
             or (broken and (name not in rows or rows[name].fitness is not Fitness.FAILS))
         ]
         if look is not None:
+            look.note_lost(name for row in rows.values() for name in row.lost)
             look.settle_all(still_open, errors, count_jobs(session))
         for item in still_open:
             name = canonicalize_name(item.name)
@@ -308,6 +316,11 @@ class _Look:
         self._glance = ImportGlance(surroundings, names, self._owners, self._libraries) if is_final else None
         self._users = tuple(users)
         self._settled: dict[tuple[Distribution, frozenset[str]], bool] = {}
+        self._lost = frozenset[str]()
+
+    def note_lost(self, modules: Iterable[str]) -> None:
+        """Note submodules whose import fails, of packages that go on without them. A reading follows such an import."""
+        self._lost |= frozenset(modules)
 
     def _may_fail(self, failing: frozenset[str], module: str) -> bool:
         """Whether a top-level module uses torch, and its import may fail although nobody has found that out yet."""
@@ -324,14 +337,14 @@ class _Look:
 
     def settles(self, distribution: Distribution, failing: Collection[str]) -> bool:
         """Whether its import certainly works, although these modules cannot be imported."""
-        key = distribution, frozenset(failing)
+        key = distribution, self._lost.union(failing)
         if key not in self._settled:
             self._settled[key] = self._settles(*key)
         return self._settled[key]
 
     def settle_all(self, distributions: Sequence[Distribution], failing: Collection[str], jobs: int) -> None:
         """Find out about several whether their import certainly works, half of them in another process."""
-        known = frozenset(failing)
+        known = self._lost.union(failing)
         asked = [item for item in distributions if (item, known) not in self._settled and self.may_settle(item)]
         # What uses torch takes longest, and to look at one takes less once another was looked at.
         asked.sort(key=self._required.__contains__)
@@ -363,10 +376,10 @@ class _Look:
         try:
             if not self._libraries.settles(owner):
                 return False
+            known = self._lost.union(failing)
             if owner in self._required:  # what no torch changes
-                doubtful = frozenset({"torch", *self._of_users, *failing})
+                doubtful = known | {"torch", *self._of_users}
                 return self._glance.is_sound(module, name, doubtful, uses_torch=False)
-            known = frozenset(failing)
             may_fail = functools.partial(self._may_fail, known)
             return self._glance.is_sound(module, name, known, uses_torch=True, may_fail=may_fail)
         except InputError:
@@ -504,16 +517,23 @@ def all_required(environment: WholeEnvironment, distribution: Distribution, *, b
 def _with_causes(rows: Sequence[ExaminedDistribution], environment: WholeEnvironment) -> Iterator[ExaminedDistribution]:
     """Yield rows, those that fail for another row with its name."""
     failing = {row.name: row for row in rows if row.fitness is Fitness.FAILS}
-    direct = {name: cause for name, row in failing.items() if (cause := _find_cause(row, failing, environment))}
+    lost = {row.name: row.lost.values() for row in rows}
+    direct = {name: cause for name, row in failing.items() if (cause := _find_cause(row, failing, lost, environment))}
     for row in rows:
         cause = _find_root(row.name, direct)
         yield msgspec.structs.replace(row, cause=cause) if cause else row
 
 
 def _find_cause(
-    row: ExaminedDistribution, failing: Mapping[str, ExaminedDistribution], environment: WholeEnvironment
+    row: ExaminedDistribution,
+    failing: Mapping[str, ExaminedDistribution],
+    lost: Mapping[str, Collection[str | None]],
+    environment: WholeEnvironment,
 ) -> str | None:
-    """Return the row that one fails for: it imports that, or something which raises the same."""
+    """Return the row that one fails for: it imports that, or something which raises the same.
+
+    :param lost: what submodules raise that distributions go on without, by their names
+    """
     error = row.error
     if error is None:
         return None
@@ -521,6 +541,9 @@ def _find_cause(
     named = next((name for item in providers if (name := canonicalize_name(item.name)) in failing), None)
     if named is not None and named != row.name:
         return named
+    # It imports a part of scipy that was compiled for another numpy, as matplotlib was: both say so in the same words.
+    if error.message and any(error.message in lost.get(canonicalize_name(item.name), ()) for item in providers):
+        return None
     # transformers works, and raises a text of its own where a name of it comes from a module that imports torchvision.
     required = all_required(environment, row.distribution)
     said = {error.message} if error.of_package is None else {error.message, error.cause}

@@ -10,7 +10,7 @@ from packaging.requirements import Requirement
 from packaging.specifiers import SpecifierSet
 from packaging.utils import canonicalize_name
 
-from abiscan.environments.model import WholeEnvironment
+from abiscan.environments.model import Unmet, WholeEnvironment
 from abiscan.environments.package_check import Problem
 from abiscan.hooks import arguments
 from abiscan.hooks.install import Installer
@@ -36,8 +36,15 @@ def list_wanted(problems: Sequence[Problem], torch: str, *, replacing: bool) -> 
         never is
     """
     wanted = dict[str, Requirement]()
-    for problem, item in ((one, item) for one in problems for item in one.unmet):
-        if item.name != "torch" and (replacing or item.there is None or problem.lacks_nothing):
+    items = [
+        item
+        for problem in problems
+        for item in problem.unmet
+        if item.name != "torch" and (replacing or item.there is None or problem.lacks_nothing)
+    ]
+    going = _list_going(items)
+    for item in items:
+        if _subject_of(item) not in going:  # its new version requires what it requires
             requirement = Requirement(item.requirement)
             known = wanted.setdefault(canonicalize_name(item.name), requirement)
             known.specifier &= requirement.specifier
@@ -55,6 +62,17 @@ def list_wanted(problems: Sequence[Problem], torch: str, *, replacing: bool) -> 
     return {name: str(requirement) for name, requirement in wanted.items()} | {
         name: f"{name}=={version}" for name, version in builds.items()
     }
+
+
+def _list_going(unmet: Sequence[Unmet]) -> set[str]:
+    """Return what is there in another version than something requires that stays."""
+    asked_for = {canonicalize_name(item.name) for item in unmet if item.there is not None}
+    staying = (item for item in unmet if _subject_of(item) not in asked_for)
+    return {canonicalize_name(item.name) for item in staying if item.there is not None}
+
+
+def _subject_of(unmet: Unmet) -> str:
+    return canonicalize_name(unmet.subject.partition(" ")[0])
 
 
 def words_of(wanted: Mapping[str, str]) -> list[str]:

@@ -23,6 +23,7 @@ from typing import Final
 import msgspec.structs
 from msgspec import Struct
 from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
 
 from abiscan.environments.package_check import Problem
 from abiscan.errors import AbiscanError, InputError
@@ -138,6 +139,7 @@ def find_remedies(
     # One installation for everything takes the least time, unless there is something in it that takes all of it.
     _run_for(SECONDS * 2 / 3, search.install_all)
     is_over = not _run_for(SECONDS - (time.process_time() - begin), search.run)
+    search.name_others()
     remedies = sorted(search.list_remedies(), key=lambda remedy: (remedy.bytes or 0) >= _LARGE)
     solved = {name for remedy in remedies for name in remedy.remedies}
     left = (problem for problem in search.replaceable if is_over and problem.key not in solved)
@@ -196,10 +198,27 @@ class _Search:
         examine for what nothing else does.
         """
         found = [*self._small]
-        for remedy in (*sorted(self._large, key=lambda remedy: remedy.bytes or 0), *self._unexamined):
-            if not any(set(remedy.remedies) & set(other.remedies) for other in found):
+        unexamined = sorted(self._unexamined, key=lambda remedy: len(remedy.remedies), reverse=True)
+        for remedy in (*sorted(self._large, key=lambda remedy: remedy.bytes or 0), *unexamined):
+            same = next((number for number, other in enumerate(found) if _is_part_of(remedy, other)), None)
+            if same is not None:
+                found[same] = _join(found[same], remedy)
+            elif not any(set(remedy.remedies) & set(other.remedies) for other in found):
                 found.append(remedy)
         return found
+
+    def name_others(self) -> None:
+        """Name what several were compiled for, or import a module of, where the time was too short to try it."""
+        named = {name for remedy in self.list_remedies() for name in remedy.remedies}
+        for word in dict.fromkeys(problem.other for problem in self._broken if problem.other):
+            words = (word, *self._session.index.words)
+            if any(tried == words for tried, _ in self._trials):
+                continue
+            needing = [problem.key for problem in self._broken if problem.other == word and problem.key not in named]
+            if needing:
+                advice = _describe_unexamined(f"another {Requirement(word).name} is needed", needing)
+                command = self._pip.format_command(["install", *words])
+                self._unexamined.append(Remedy(remedies=tuple(needing), command=command, advice=advice, examined=False))
 
     def install_all(self) -> None:
         """Install all that is required and not there.
@@ -223,6 +242,8 @@ class _Search:
         ]
         for problem in lacking_nothing:
             self._solve([problem], same_torch=True)
+        # What was tried before, or could not be examined in time, takes none.
+        self.install_all()
         parts = [*_connected(self._broken), *([problem] for problem in self._broken)]
         for replacing in (False, True):
             for part in parts:
@@ -292,7 +313,7 @@ class _Search:
                 self._keep(name_unread(needing, list_wanted(needing, self._torch, replacing=replacing), self._pip))
                 continue
             lacks = any(item.name != "torch" for problem in group for item in problem.unmet)
-            reason = "require what is not there" if lacks else "were built for another torch"
+            reason = "something that is not there is required" if lacks else "a build for this torch is needed"
             trial = self._examine([*words, *self._session.index.words], group, group, reason)
             if trial is None:
                 return
@@ -317,7 +338,7 @@ class _Search:
             if not needing:
                 continue
             # It may help others, too: that is known only of what is examined.
-            reason = f"need another {Requirement(word).name}"
+            reason = f"another {Requirement(word).name} is needed"
             trial = self._examine([word, *self._session.index.words], group, needing, reason)
             failing = {problem.key for problem in trial.inspection.problems} if trial else set()
             working = [problem for problem in group if problem.key not in failing]
@@ -334,7 +355,7 @@ class _Search:
         """Return what an installation leads to; None if it cannot be carried out, or changes torch.
 
         :param needing: those of the group that need it even if there is no time to examine it
-        :param reason: why they do
+        :param reason: what they need, before "by"
         """
         # What is examined depends on what is asked about, too: what is known to be broken is not examined again.
         key = tuple(words), frozenset(problem.key for problem in group)
@@ -357,11 +378,18 @@ class _Search:
                 inspection = self._inspector.inspect_plan(plan, requested={problem.key for problem in group})
             except OutOfTimeError:
                 command = self._pip.format_command(["install", *words])
-                self._unexamined.append(_of_plan(plan, needing, reason, command))
+                if met := self._list_met(plan, needing):
+                    self._unexamined.append(_of_plan(plan, met, reason, command))
                 raise
         except (InstallerError, InputError):
             return None
         return _Trial(words=tuple(words), plan=plan, inspection=inspection)
+
+    def _list_met(self, plan: Plan, needing: Sequence[Problem]) -> list[Problem]:
+        """Return those for which an installation brings all that is known to be wrong, with what they require."""
+        met = [problem for problem in needing if _meets(plan, problem)]
+        left = {problem.key for problem in self._unsolved(self._broken)} - {problem.key for problem in met}
+        return [problem for problem in met if problem.requires.isdisjoint(left)]
 
     def _describe(self, group: Sequence[Problem], trial: _Trial) -> Remedy:
         options = arguments.index_options(trial.words)
@@ -388,6 +416,42 @@ def _are_near(one: Problem, other: Problem) -> bool:
     return bool(same) or one.key in other.requires or other.key in one.requires
 
 
+def _meets(plan: Plan, problem: Problem) -> bool:
+    """Whether an installation leaves nothing unmet of what a distribution requires; torch stays, whatever it requires.
+
+    What is replaced by another version requires what that one does. If it does not find a module, that is what it
+    fails for, and not the version of another one.
+    """
+    package = problem.checked_package.package
+    lacks_module = bool(package and package.error and package.error.of_module)
+    for item in problem.unmet:
+        if lacks_module and item.there is not None:
+            continue
+        planned = plan.find_planned(canonicalize_name(item.name))
+        is_replaced = plan.find_planned(canonicalize_name(item.subject.partition(" ")[0])) is not None
+        if item.name == "torch" or is_replaced:
+            continue
+        if planned is None or not Requirement(item.requirement).specifier.contains(planned.version, prereleases=True):
+            return False
+    return True
+
+
+def _is_part_of(remedy: Remedy, other: Remedy) -> bool:
+    """Whether another remedy changes all that one does which was not examined."""
+    after = {(change.name, change.after) for change in remedy.changes}
+    return not remedy.examined and bool(after) and after <= {(change.name, change.after) for change in other.changes}
+
+
+def _join(remedy: Remedy, part: Remedy) -> Remedy:
+    """Return a remedy for what another one is for, too, which changes no more."""
+    more = tuple(name for name in part.remedies if name not in remedy.remedies)
+    if not more:
+        return remedy
+    advice = f"the same may be enough for {listed(more)}, which there was no time to examine: run abiscan doctor again"
+    both = "; ".join(filter(None, (remedy.advice, advice)))
+    return msgspec.structs.replace(remedy, remedies=(*remedy.remedies, *more), advice=both)
+
+
 def _of_plan(plan: Plan, group: Sequence[Problem], reason: str, command: str) -> Remedy:
     """Return the installation of what is required, where there was no time to examine what it leads to."""
     search_path = interpreter.search_path(plan.python)
@@ -395,8 +459,7 @@ def _of_plan(plan: Plan, group: Sequence[Problem], reason: str, command: str) ->
     return Remedy(
         remedies=tuple(problem.key for problem in group),
         command=command,
-        advice=f"{listed(problem.name for problem in group)} {reason}: install it, and run abiscan doctor again; there"
-        " was no time to examine whether it is enough",
+        advice=_describe_unexamined(reason, [problem.name for problem in group]),
         changes=tuple(
             PackageChange(
                 name=item.name,
@@ -407,6 +470,13 @@ def _of_plan(plan: Plan, group: Sequence[Problem], reason: str, command: str) ->
             for item, known in there.items()
         ),
         examined=False,
+    )
+
+
+def _describe_unexamined(reason: str, names: Sequence[str]) -> str:
+    return (
+        f"{reason} by {listed(names)}: install it, and run abiscan doctor again; there was no time to examine whether"
+        " it is enough"
     )
 
 

@@ -54,16 +54,14 @@ def _render_ailments(
     if not ailments:
         return
     # Two columns without lines: what is copied from a terminal or a log has no frame around it.
-    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), show_edge=False, show_header=False)
-    for _ in range(2):
-        table.add_column(overflow="fold")
+    rows = list[tuple[Text, Text]]()
     subjects = {ailment.name for ailment in ailments}
     for ailment in ailments:
         if ailment.because_of in subjects:
             continue
         style = "bold red" if ailment.effect else "yellow"
         modules = _format_modules(failing_modules.get(ailment.subject, ()))
-        table.add_row(Text(clean(ailment.subject), style=style), Text(f"{_format_problem(ailment)}{modules}"))
+        rows.append((Text(clean(ailment.subject), style=style), Text(f"{_format_problem(ailment)}{modules}")))
         following = [
             clean(f"{item.subject}{_format_modules(failing_modules.get(item.subject, ()))}")
             for item in ailments
@@ -71,8 +69,24 @@ def _render_ailments(
         ]
         if following:
             verb = "fails" if len(following) == 1 else "fail"
-            table.add_row("", Text(f"{', '.join(following)} {verb} for the same reason"))
+            rows.append((Text(), Text(f"{', '.join(following)} {verb} for the same reason")))
     console.print()
+    _render_rows(rows, console)
+
+
+def _render_rows(rows: Sequence[tuple[Text, Text]], console: Console) -> None:
+    """Write two columns: on a terminal, each is wrapped; elsewhere, a line ends where its text does."""
+    if not console.is_terminal:
+        width = max(first.cell_len for first, _ in rows)
+        for first, second in rows:
+            first.pad_right(width - first.cell_len + 2)
+            console.print(Text.assemble(first, second), soft_wrap=True)
+        return
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), show_edge=False, show_header=False)
+    for _ in range(2):
+        table.add_column(overflow="fold")
+    for row in rows:
+        table.add_row(*row)
     console.print(table)
 
 

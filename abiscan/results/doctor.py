@@ -143,6 +143,8 @@ class DistributionState(Struct, frozen=True, kw_only=True):
         """What it works without: ``without``, and modules whose import fails although its own works."""
         errors = {module.name: module.error for module in self.modules}
         failing = self.failing_modules if self.error is None else ()
+        if self.verdict is PackageVerdict.WORKS_WITHOUT:  # ``without`` has the submodules that are lost
+            failing = tuple(name for name in failing if "." not in name)
         reason = f": {errors[failing[0]]}" if failing and errors[failing[0]] else ""
         return (*self.without, *((f"works but for {listed(failing)}{reason}",) if failing else ()))
 

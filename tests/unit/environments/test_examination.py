@@ -447,6 +447,24 @@ def test_a_package_that_hides_what_it_fails_for_is_no_cause(site: Path) -> None:
     }
 
 
+def test_a_part_of_a_package_that_works_raises_what_another_package_does(site: Path) -> None:
+    """As scikit-learn imports scipy.sparse, which was compiled for another numpy, as matplotlib was."""
+    module = extension(texts=OF_1, defined=exports("PyInit__C"))
+    install(site, "numpy", {}, version="2.4.6", requires="")
+    install(site, "plots", {"plots/_C.so": module}, requires="numpy", files={"plots/__init__.py": "from . import _C"})
+    science = {"science/__init__.py": "import os\n", "science/sparse/__init__.py": "from . import _C"}
+    science["science/show.py"] = "def show():\n    import plots\n"
+    install(site, "science", {"science/sparse/_C.so": module}, requires="numpy", files=science)
+    learns = {"learns/__init__.py": "import torch\nimport science.sparse\n"}
+    install(site, "learns", {}, requires="torch\nRequires-Dist: science\nRequires-Dist: plots", files=learns)
+    rows = rows_of(site)
+    assert {name: (row.verdict, row.cause) for name, row in rows.items() if name != "numpy"} == {
+        "plots": (PackageVerdict.IMPORT_FAILS, None),
+        "science": (PackageVerdict.WORKS_WITHOUT, None),
+        "learns": (PackageVerdict.IMPORT_FAILS, None),
+    }
+
+
 @pytest.mark.parametrize(
     ("module", "names", "expected"),
     [

@@ -190,7 +190,69 @@ def test_the_numpy_that_was_not_examined_is_for_those_that_were_compiled_for_it(
 
     (remedy,) = search(take_long, [old, other, lacks]).remedies
     assert (remedy.remedies, remedy.examined) == (("old",), False)
-    assert str(remedy.advice).startswith("old need another numpy: ")
+    assert str(remedy.advice).startswith("another numpy is needed by old: ")
+
+
+def take_long(seconds: float = 5.0) -> None:
+    begin = time.process_time()
+    while time.process_time() - begin < seconds:
+        pass
+
+
+def test_what_was_not_examined_is_for_those_whose_requirements_it_brings(
+    search: Callable[..., remedies.Remedies], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As transformers refuses the tokenizers that is there, where what datasets lacks is installed."""
+    monkeypatch.setattr(remedies, "SECONDS", 0.3)
+    monkeypatch.setattr(remedies, "_WAITING", 1_000)
+    helper = lacking("refuses").unmet[0]
+    other = Unmet(subject="refuses 1.0", requirement="tokens<0.19", name="tokens", there="0.22")
+    refuses = msgspec.structs.replace(lacking("refuses"), unmet=(helper, other))
+    needs_it = msgspec.structs.replace(lacking("needs-it"), requires=frozenset({"refuses"}))
+    result = search(lambda *_: take_long(), [refuses, needs_it, lacking("lacks")])
+    assert [(remedy.remedies, remedy.examined) for remedy in result.remedies] == [(("lacks",), False)]
+
+
+def test_what_was_not_examined_and_changes_no_more_than_what_was_is_no_other_command(
+    search: Callable[..., remedies.Remedies], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As numpy<2 for pandas, where numpy<2,>=1.20 is what matplotlib requires."""
+    monkeypatch.setattr(remedies, "SECONDS", 0.3)
+    monkeypatch.setattr(remedies, "_WAITING", 1_000)
+    lacks = msgspec.structs.replace(lacking("plots"), other="plots-helper")
+    frame = msgspec.structs.replace(lacking("frame"), unmet=(), other="plots-helper")
+    result = search(lambda name, _: take_long() if name == "frame" else None, [lacks, frame])
+    assert commands_of(result) == {("plots", "frame"): ["plots-helper>=1"]}
+    assert "the same may be enough for frame, which there was no time to examine" in str(result.remedies[0].advice)
+
+
+def test_what_there_was_no_time_to_plan_is_named(
+    search: Callable[..., remedies.Remedies], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As the setuptools that still has pkg_resources, beside packages that lack a lot."""
+    monkeypatch.setattr(remedies, "SECONDS", 0.3)
+    monkeypatch.setattr(remedies, "_WAITING", 1_000)
+    monkeypatch.setattr(Pip, "list_versions", lambda *_: take_long())
+    metrics = msgspec.structs.replace(lacking("metrics"), unmet=(), other="setuptools<82")
+    vision = Unmet(subject="lacks 1.0", requirement="torchvision", name="torchvision", there=None)
+    result = search(lambda *_: take_long(), [metrics, msgspec.structs.replace(lacking("lacks"), unmet=(vision,))])
+    assert commands_of(result) == {("metrics",): ["setuptools<82"]}
+    assert str(result.remedies[0].advice).startswith("another setuptools is needed by metrics: install it")
+    assert not result.remedies[0].examined
+
+
+def test_what_a_version_requires_that_is_replaced_does_not_count() -> None:
+    """As transformers 4 requires tokenizers<0.19, where sentence-transformers requires transformers>=5."""
+    sentence = wanting(("transformers>=5", "4.37.2"))
+    items = (("transformers 4.37.2", "tokenizers<0.19", "0.22.1"), ("tokenizers 0.22.1", "hub>=1", None))
+    below = tuple(
+        Unmet(subject=subject, requirement=text, name=Requirement(text).name, there=there)
+        for subject, text, there in items
+    )
+    wanted = pytorch_index.list_wanted(
+        [msgspec.structs.replace(sentence, unmet=(*sentence.unmet, *below))], "2.13.0+cpu", replacing=True
+    )
+    assert list(wanted.values()) == ["transformers>=5", "hub>=1"]
 
 
 def test_gigabytes_come_last(search: Callable[..., remedies.Remedies]) -> None:

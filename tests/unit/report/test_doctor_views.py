@@ -120,6 +120,12 @@ def test_a_page_names_what_fails_for_itself_first_and_each_command_once() -> Non
     assert "in part:\n  good==1.0 works but for metrics" in written.getvalue()
 
 
+def test_lines_end_with_their_text_where_no_terminal_is() -> None:
+    written = io.StringIO()
+    doctor_text.render_diagnosis(DIAGNOSIS, Console(file=written, width=100_000))
+    assert [line for line in written.getvalue().splitlines() if line != line.rstrip()] == []
+
+
 def test_texts_are_lines_however_narrow_the_terminal_is() -> None:
     long = "word " * 30
     (process,) = DIAGNOSIS.process

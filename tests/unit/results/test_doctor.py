@@ -52,3 +52,16 @@ def test_what_a_distribution_works_without(errors: dict[str, str | None], lackin
     modules = (ModuleState(name="pkg", verdict=WORKS), *failing)
     state = DistributionState(name="pkg", version="1", origin=Origin.INDEX, verdict=WORKS, modules=modules)
     assert state.lacking == lacking
+
+
+def test_a_submodule_that_is_lost_is_told_once() -> None:
+    lost = ModuleState(name="pkg.a", verdict=FAILS, error="ImportError: a")
+    state = DistributionState(
+        name="pkg",
+        version="1",
+        origin=Origin.INDEX,
+        verdict=PackageVerdict.WORKS_WITHOUT,
+        modules=(ModuleState(name="pkg", verdict=WORKS), lost),
+        without=("works without pkg.a, whose import fails - ImportError: a",),
+    )
+    assert state.lacking == state.without
