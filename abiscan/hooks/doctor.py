@@ -49,6 +49,7 @@ from abiscan.gpu.devices import Hardware
 from abiscan.hooks.pip import Pip
 from abiscan.hooks.pytorch_index import name_builds
 from abiscan.hooks.strangers import Known, explain_origin, explain_strangers
+from abiscan.index.pip_configuration import configuration_read_once
 from abiscan.inputs import observed_fs, result_codec, system
 from abiscan.inputs.addresses import without_credentials
 from abiscan.inputs.environment import PythonEnvironment
@@ -291,7 +292,9 @@ def way_out(examination: Examination, python: str | None, named: str | None, ses
     observed_fs.look_once()  # another day, the index has other versions
     content = hashlib.sha256(result_codec.encode_result(examination).encode("utf-8", "surrogateescape")).hexdigest()
     try:
-        result = answer_by_content(session.folder, content, ["way out", python, named, *_index_state(session)], search)
+        with configuration_read_once():
+            question = ["way out", python, named, *_index_state(session)]
+            result = answer_by_content(session.folder, content, question, search)
     except UnreachableError as error:
         result = WayOut(unreachable=f"{error.subject}: {error.problem}")
     except InputError:  # there is no pip to ask

@@ -19,6 +19,7 @@ from abiscan.hooks.plan import Plan
 from abiscan.hooks.pytorch_index import describe_unread, find_builds, is_read, words_with_builds
 from abiscan.hooks.solution import Task, explain_stays, solve
 from abiscan.hooks.torch_change import TorchChange, requiring_another, torch_change
+from abiscan.index.pip_configuration import configuration_read_once
 from abiscan.inputs import interpreter, packages
 from abiscan.inputs.session import Session
 from abiscan.inputs.version import number_of
@@ -63,7 +64,7 @@ def check_install(
     """
     session.progress("resolving what would be installed")
     plan = installer.plan_install(arguments)
-    with tempfile.TemporaryDirectory(prefix="abiscan-") as folder:
+    with tempfile.TemporaryDirectory(prefix="abiscan-") as folder, configuration_read_once():
         inspector = Inspector(Path(folder), installer.index_options(arguments), session)
         inspection = inspector.inspect_plan(plan)
         lines: list[str] = []

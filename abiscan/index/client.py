@@ -6,13 +6,11 @@ fit which system. The metadata come from the index if it has them (PEP 658), oth
 
 from __future__ import annotations
 
-import ast
 import dataclasses
 import functools
 import hashlib
 import io
 import os
-import subprocess
 import sys
 import urllib.parse
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -36,9 +34,10 @@ from abiscan.binary.image import ImageSystem
 from abiscan.binary.machines import machine_of_name
 from abiscan.errors import InputError, UnreachableError
 from abiscan.index import index_page
+from abiscan.index.pip_configuration import read_configuration
 from abiscan.index.remote import RemoteFile, delete_oldest_files, sound_hash
 from abiscan.index.web import Web, page_of
-from abiscan.inputs import observed_fs, packages, programs
+from abiscan.inputs import observed_fs
 from abiscan.inputs.files import Wheel
 from abiscan.inputs.index_options import FROM_SETTINGS, IndexOptions
 from abiscan.inputs.packages import RemoteWheel
@@ -59,8 +58,6 @@ if TYPE_CHECKING:
     from unearth.evaluator import Evaluator
     from unearth.fetchers import Fetcher
 
-_PIP_SECONDS: Final = 60
-_SECTIONS: Final = ("global", "install", ":env:")  # the later ones have precedence
 _MANYLINUX: Final = regex(r"manylinux_2_(\d+)_(\w+)")
 _MACOSX: Final = regex(r"macosx_(\d+)_(\d+)_(x86_64|arm64)")
 _LEGACY: Final = {17: "manylinux2014", 12: "manylinux2010", 5: "manylinux1"}
@@ -97,7 +94,7 @@ def settings_of_pip(python: str | None, options: IndexOptions = FROM_SETTINGS) -
 
     ``no-index`` leaves out all of them, as for pip.
     """
-    configured = _read_configuration(python)
+    configured = read_configuration(python)
     no_index = options.no_index or configured.get("no-index", "").lower() in ("1", "true", "yes", "on")
     default = configured.get("index-url") or PackageFinder().sources[0]["url"]
     urls = [options.index_url or default, *configured.get("extra-index-url", "").split(), *options.extra_index_urls]
@@ -110,27 +107,6 @@ def settings_of_pip(python: str | None, options: IndexOptions = FROM_SETTINGS) -
         certificates=configured.get("cert"),
         proxy=configured.get("proxy"),
     )
-
-
-def _read_configuration(python: str | None) -> dict[str, str]:
-    """Ask pip for its configuration; return nothing if it does not answer."""
-    try:
-        command = [*packages.pip_command(python), "config", "list"]
-        done = programs.run_program(command, capture_output=True, timeout=_PIP_SECONDS, check=True)
-    except (InputError, OSError, subprocess.SubprocessError):
-        return {}
-    values: dict[str, dict[str, str]] = {section: {} for section in _SECTIONS}
-    # pip prints each value as Python does, with quotes.
-    for line in done.stdout.splitlines():
-        name, _, value = line.partition("=")
-        section, _, key = name.rpartition(".")
-        if section in values:
-            try:
-                values[section][key] = str(ast.literal_eval(value))
-            except (ValueError, SyntaxError):
-                continue
-    # Later sections override earlier ones: the environment, then the command, then all commands.
-    return {key: value for section in _SECTIONS for key, value in values[section].items()}
 
 
 class System(Struct, frozen=True, kw_only=True):

@@ -15,6 +15,7 @@ from packaging import tags
 from abiscan.binary.elf import Machine
 from abiscan.binary.image import ImageSystem
 from abiscan.index.client import System, settings_of_pip
+from abiscan.index.pip_configuration import configuration_read_once
 from abiscan.inputs import packages, programs
 
 # The index of a pip that nothing configures, in its own words.
@@ -147,3 +148,13 @@ def test_how_well_tags_fit() -> None:
     assert places == sorted(places)
     assert next(iter(tags.parse_tag("cp312-abi3-manylinux_2_17_x86_64"))) not in ranks
     assert min(ranks.values()) == 0
+
+
+def test_one_command_asks_a_pip_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    say(monkeypatch, "global.index-url='https://first/'")
+    with configuration_read_once():
+        assert settings_of_pip(sys.executable).index_urls == ("https://first/",)
+        say(monkeypatch, "global.index-url='https://second/'")
+        assert settings_of_pip(sys.executable).index_urls == ("https://first/",)
+        assert settings_of_pip(None).index_urls == ("https://second/",)  # another pip
+    assert settings_of_pip(sys.executable).index_urls == ("https://second/",)
