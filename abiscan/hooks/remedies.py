@@ -242,7 +242,7 @@ class _Search:
         ]
         for problem in lacking_nothing:
             self._solve([problem], same_torch=True)
-        # What was tried before, or could not be examined in time, takes none.
+        # Its time may have ended after the first of its two steps; what was tried is not tried again.
         self.install_all()
         parts = [*_connected(self._broken), *([problem] for problem in self._broken)]
         for replacing in (False, True):
