@@ -81,6 +81,8 @@ def _of_unknown(machine: PythonMachine, value: NotKnown, name: str) -> object:
         return machine.import_module(full)
     if name == "__name__" and is_module and _is_foreign(value.name):
         return value.name  # as _init_module_attrs sets it (Lib/importlib/_bootstrap.py); ``os.path`` has another one
+    if is_module and machine.has_lost(value.name, name):
+        raise machine.lacking_in_python(value.name, AttributeError, f"module '{value.name}' has no attribute '{name}'")
     if name == "__version__" and is_module and machine.library.find(value.name) is None:
         return machine.library.surroundings.module_version(value.name) or value.get_attribute(machine, name)
     return value.get_attribute(machine, name)

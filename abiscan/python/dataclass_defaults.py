@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator, Mapping
-from typing import Final
+from typing import Final, TypeAlias
 
 from abiscan.inputs.version import MinorVersion
+from abiscan.python.dynamic_names import absolute_name, package_of
 from abiscan.python.library import PythonCode
 from abiscan.python.model import PythonLine, PythonNeed, World
 from abiscan.python.sole_bindings import sole_bindings
@@ -22,6 +23,9 @@ _REJECTING: Final[MinorVersion] = (3, 11)
 _DECORATED: Final = regex(rb"\n@(?:dataclasses\.)?dataclass\b")
 _DEFINED: Final = regex(rb"\nclass\s+(\w+)")
 _BOUND: Final = regex(rb"\n(?: {1,4}|\t)?\w[^\n#=]*=\s*(\w+)\(")
+_TAKEN: Final = regex(rb"\nfrom\s+[\w.]+\s+import\s+(\([^)]*\)|[^\n]*)")
+_WORD: Final = regex(rb"\w+")
+_Dataclass: TypeAlias = tuple[ast.ClassDef, Mapping[str, ast.expr]]
 _HASHED_BY: Final = frozenset({"eq", "frozen", "unsafe_hash"})
 """The options that may give objects a hash."""
 
@@ -34,9 +38,9 @@ def default_needs(code: PythonCode, world: World) -> Iterator[PythonNeed]:
         return
     for file in filter(is_for_users, code.sources):
         tree = code.tree(file) if _may_have_such(code.source(file)) else None
-        for line, field, cls in _rejected(tree) if tree else ():
-            module = file.removesuffix(".py").removesuffix("/__init__").replace("/", ".")
-            text = f"mutable default <class '{module}.{cls}'> for field {field} is not allowed: use default_factory"
+        for line, field, cls in _rejected(tree, _imported_without_hash(code, file, tree)) if tree else ():
+            full = cls if "." in cls else f"{_module_of(file)}.{cls}"
+            text = f"mutable default <class '{full}'> for field {field} is not allowed: use default_factory"
             why = f"{PythonLine(file=file, line=line)} raises from Python 3.11 on: ValueError: {text}"
             is_refused = world.oldest_python is not None and world.oldest_python >= _REJECTING
             yield PythonNeed(below=_REJECTING, why=why, is_refused=is_refused)
@@ -44,40 +48,81 @@ def default_needs(code: PythonCode, world: World) -> Iterator[PythonNeed]:
 
 
 def _may_have_such(source: bytes) -> bool:
-    """Whether a source has two dataclasses or more, and binds an object of a class of its own outside of functions."""
-    if source.count(b"dataclass") < 2:
+    """Whether a source has a dataclass, and binds an object of a class of its own, or of its package, outside of
+    functions.
+    """
+    if b"dataclass" not in source:
         return False
     lines = b"\n" + source
-    if len(_DECORATED.findall(lines)) < 2:
+    decorated = len(_DECORATED.findall(lines))
+    if not decorated:
         return False
-    return not set(_DEFINED.findall(lines)).isdisjoint(_BOUND.findall(lines))
+    bound = set(_BOUND.findall(lines))
+    if decorated > 1 and not bound.isdisjoint(_DEFINED.findall(lines)):
+        return True
+    return any(not bound.isdisjoint(_WORD.findall(names)) for names in _TAKEN.findall(lines))
 
 
-def _rejected(tree: ast.Module) -> Iterator[tuple[int, str, str]]:
-    """Yield the line, the name and the class of each such default."""
-    bound = sole_bindings(tree)
-    dataclasses = {
-        node.name: options
+def _module_of(file: str) -> str:
+    return file.removesuffix(".py").removesuffix("/__init__").replace("/", ".")
+
+
+def _imported_without_hash(code: PythonCode, file: str, tree: ast.Module) -> Mapping[str, str]:
+    """Return the names that a source takes from other modules of the package for dataclasses without a hash, and the
+    full names of these.
+    """
+    taken = {}
+    for name, node in sole_bindings(tree).items():
+        if not isinstance(node, ast.ImportFrom):
+            continue
+        module = absolute_name(package_of(file), "." * node.level + (node.module or ""))
+        cls = next((alias.name for alias in node.names if (alias.asname or alias.name) == name), "")
+        located = code.locate(module)
+        if located is None or located.file is None or f"class {cls}".encode() not in code.source(located.file):
+            continue
+        other = code.tree(located.file)
+        if other is not None and cls in _without_hash(_dataclasses(other, sole_bindings(other))):
+            taken[name] = f"{module}.{cls}"
+    return taken
+
+
+def _dataclasses(tree: ast.Module, bound: Mapping[str, ast.stmt]) -> Mapping[str, _Dataclass]:
+    """Return the dataclasses of a source, by their names."""
+    return {
+        node.name: (node, options)
         for node in tree.body
         if isinstance(node, ast.ClassDef)
         and bound.get(node.name) is node
         and (options := _options_of(node)) is not None
     }
-    classes = [node for node in tree.body if isinstance(node, ast.ClassDef) and node.name in dataclasses]
-    without_hash = {
-        node.name
-        for node in classes
-        if not (node.bases or node.keywords or _HASHED_BY & dataclasses[node.name].keys())
+
+
+def _without_hash(classes: Mapping[str, _Dataclass]) -> set[str]:
+    """Return those of them whose objects have no hash."""
+    return {
+        name
+        for name, (node, options) in classes.items()
+        if not (node.bases or node.keywords or _HASHED_BY & options.keys())
         and not any("__hash__" in ast.dump(part) for part in node.body)
     }
-    for node in classes:
+
+
+def _rejected(tree: ast.Module, imported: Mapping[str, str]) -> Iterator[tuple[int, str, str]]:
+    """Yield the line, the name and the class of each such default.
+
+    :param imported: see ``_imported_without_hash``
+    """
+    bound = sole_bindings(tree)
+    classes = _dataclasses(tree, bound)
+    without_hash = {**{name: name for name in _without_hash(classes)}, **imported}
+    for node, _ in classes.values():
         for part in node.body:
             value = part.value if isinstance(part, ast.AnnAssign) else None
             made = getattr(bound.get(value.id), "value", None) if isinstance(value, ast.Name) else value
             cls = made.func.id if isinstance(made, ast.Call) and isinstance(made.func, ast.Name) else ""
             is_variable = isinstance(part, ast.AnnAssign) and "ClassVar" in ast.unparse(part.annotation)
             if cls in without_hash and isinstance(part, ast.AnnAssign) and not is_variable:
-                yield part.lineno, ast.unparse(part.target), cls
+                yield part.lineno, ast.unparse(part.target), without_hash[cls]
 
 
 def _options_of(node: ast.ClassDef) -> Mapping[str, ast.expr] | None:

@@ -1,24 +1,24 @@
 """Modules that packages import and that the newest releases of the distribution which brought them no longer have.
 
-Only imports count that run with the package itself, or with one of the packages right inside of it: those of a single
-model or program among many decide little.
+Only imports count that run with the package itself, or with one right inside of it: see ``import_time``.
 """
 
 from __future__ import annotations
 
 import ast
-import builtins
 from collections.abc import Iterator
 from typing import Final
 
 from msgspec import Struct
 
-from abiscan.python.dynamic_names import package_of
+from abiscan.python.import_time import evaluated, named_import, reached_sources, run_whatever_happens
 from abiscan.python.library import PythonCode
 from abiscan.python.model import Answer, PythonLine
-from abiscan.python.nodes import child_nodes
 from abiscan.python.sources import is_for_users
-from abiscan.python.torch_names import TorchNames, list_prefixes
+from abiscan.python.torch_names import TorchNames
+from abiscan.regex import regex
+
+_IMPORTING: Final = regex(rb"\b(?:__import__|import_module)\(\s*['\"][\w.]*['\"]")
 
 
 class DroppedModule(Struct, frozen=True, kw_only=True):
@@ -94,7 +94,7 @@ def dropped_imports(code: PythonCode, torch: str | None, names: TorchNames | Non
             if not files or _is_put(code, dropped.module) or _is_kept(code, dropped, torch):
                 continue
             lines = [line for file in files for line in _imports_of(code, file, module)]
-            reached = _reached(code) if lines else set()
+            reached = reached_sources(code) if lines else set()
             if lines := [line for line in lines if line.file in reached]:
                 yield DroppedImport(dropped=dropped, module=module, lines=tuple(lines))
 
@@ -107,32 +107,12 @@ def find_requirement(module: str, *, with_name: bool) -> str | None:
     return next((item.requirement(with_name=with_name) for item in _DROPPED if item.module == module), None)
 
 
-def _reached(code: PythonCode) -> set[str]:
-    """Return the sources that importing the package, or a public package right inside of it, runs."""
-    waiting = [
-        file for file in code.sources if file.endswith("/__init__.py") and file.count("/") <= 2 and _is_public(file)
-    ]
-    reached = set(waiting)
-    while waiting:
-        file = waiting.pop()
-        plain, _ = code.imports(file, package_of(file))
-        for name in {name for line in plain for target in line.targets for name in list_prefixes(target)}:
-            located = code.locate(name)
-            if located is not None and located.file is not None and located.file not in reached:
-                reached.add(located.file)
-                waiting.append(located.file)
-    return reached
-
-
 def _is_put(code: PythonCode, module: str) -> bool:
     """Whether the package has the module itself, or may put one of that name into ``sys.modules``."""
     texts = [f'"{module}"'.encode(), f"'{module}'".encode()]
-    putting = [source for source in map(code.source, code.sources) if b"modules" in source]
+    # An import by its name as a text puts nothing there.
+    putting = [_IMPORTING.sub(b"", source) for source in map(code.source, code.sources) if b"modules" in source]
     return code.locate(module) is not None or any(text in source for source in putting for text in texts)
-
-
-def _is_public(file: str) -> bool:
-    return not any(part.startswith("_") for part in file.split("/")[:-1])
 
 
 def _is_kept(code: PythonCode, dropped: DroppedModule, torch: str | None) -> bool:
@@ -157,42 +137,16 @@ def _is_kept(code: PythonCode, dropped: DroppedModule, torch: str | None) -> boo
 def _imports_of(code: PythonCode, file: str, module: str) -> Iterator[PythonLine]:
     """Yield the imports of a module that run as a source is imported, and whose failure nothing catches."""
     tree = code.tree(file)
-    waiting: list[ast.AST] = list(tree.body) if tree else []
-    lines = []
-    while waiting:
-        node = waiting.pop()
-        if isinstance(node, (ast.Import, ast.ImportFrom)) and _takes(node, module):
-            lines.append(node.lineno)
-        elif isinstance(node, ast.Try) and not _catches(node):
-            waiting += (*node.body, *node.orelse, *node.finalbody)
-        elif isinstance(node, ast.ClassDef) or (isinstance(node, ast.With) and all(map(_only_warns, node.items))):
-            waiting += child_nodes(node)
-    yield from (PythonLine(file=file, line=line) for line in sorted(lines))
+    nodes = run_whatever_happens(tree, ModuleNotFoundError) if tree else ()
+    yield from (PythonLine(file=file, line=node.lineno) for node in nodes if _takes(node, module))
 
 
-def _takes(node: ast.Import | ast.ImportFrom, module: str) -> bool:
-    """Whether an import is one of a module, or of what is in it."""
+def _takes(node: ast.stmt, module: str) -> bool:
+    """Whether a statement imports a module, or what is in it; it may do so by the name as a text."""
     if isinstance(node, ast.ImportFrom):
         targets = [f"{node.module}.{alias.name}" for alias in node.names if not node.level]
-    else:
+    elif isinstance(node, ast.Import):
         targets = [alias.name for alias in node.names]
+    else:
+        targets = [name for part in evaluated(node) if (name := named_import(part)) is not None]
     return any(f"{target}.".startswith(f"{module}.") for target in targets)
-
-
-def _catches(node: ast.Try) -> bool:
-    """Whether a ``try`` may catch that a module is not there."""
-    types = [handler.type for handler in node.handlers]
-    kinds = [part for kind in types for part in (kind.elts if isinstance(kind, ast.Tuple) else [kind])]
-    return not all(map(_is_other, kinds))
-
-
-def _is_other(kind: ast.expr | None) -> bool:
-    """Whether an exception is a built-in one that a module which is not there does not raise."""
-    cls = getattr(builtins, kind.id, None) if isinstance(kind, ast.Name) else None
-    return isinstance(cls, type) and not issubclass(ModuleNotFoundError, cls)
-
-
-def _only_warns(item: ast.withitem) -> bool:
-    """Whether a block only changes what is done with warnings: others, as ``suppress``, may catch exceptions."""
-    called = item.context_expr.func if isinstance(item.context_expr, ast.Call) else None
-    return "catch_warnings" in {getattr(called, "id", None), getattr(called, "attr", None)}

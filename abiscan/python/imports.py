@@ -259,6 +259,8 @@ class PythonInterpreter(Calls):
                 )
             )
             self.missing_in[file] |= companions.misses(self, file) or library.uses_emptied(file)
+            lost = standard.lost_names(library.source(file))
+            self.missing_in[file] |= any(self.since(*standard.REMOVED_NAMES[name]) for name in sorted(lost))
         return self.missing_in[file]
 
     def uses_missing(self, node: ast.stmt | ast.expr) -> bool:
@@ -600,6 +602,8 @@ class PythonInterpreter(Calls):
             return self._take_own(module, name)
         # The import is refused only where the name is certainly absent. What is not known to be there, either, may be a
         # submodule that the package brings.
+        if self.has_lost(full, name):
+            raise self.lacking_in_python(full, ImportError, f"cannot import name '{name}' from '{full}'")
         of_torch = is_of_torch(full)
         knows_names = of_torch and torch_module.knows_names(self)
         self._raise_if_broken(f"{full}.{name}" if of_torch else full, None if of_torch else name)

@@ -30,7 +30,18 @@ from abiscan.python.model import (
 from abiscan.python.questions import AskedWorld
 from abiscan.python.systems import strip_folders
 from abiscan.python.unknown_python import is_newer, is_older, names_patch, without_patch
-from abiscan.python.values import Class, HasAttributes, NotKnown, PythonError, PythonFunction, PythonModule, Scope, Why
+from abiscan.python.values import (
+    Class,
+    HasAttributes,
+    NotKnown,
+    PythonError,
+    PythonFunction,
+    PythonModule,
+    Scope,
+    Thrown,
+    Why,
+    thrown,
+)
 
 _log = logging.getLogger("abiscan.python")
 _MOST_MESSAGES = 100
@@ -293,6 +304,18 @@ class PythonMachine:
             return standard.has_module(top, Answer.UNKNOWN)
         ask = functools.partial(_brings, top)
         return self.world.tells(f"whether Python brings {top}", ask)  # type: ignore[return-value]
+
+    def has_lost(self, module: str, name: str) -> bool:
+        """Whether a module of the standard library certainly no longer has a name, and no code may have put it back."""
+        below = standard.REMOVED_NAMES.get(f"{module}.{name}")
+        return below is not None and self.since(*below) and not self.library.may_set(name)
+
+    def lacking_in_python(self, module: str, error: type[Exception], text: str) -> Thrown:
+        """Return what Python raises for a name that it no longer has: a fact where it is known which one runs this."""
+        lacking = thrown(error, text)
+        if self.library.surroundings.is_final:
+            lacking.failure.of_other = module.partition(".")[0]
+        return lacking
 
     def without_patch(self, text: str) -> str:
         """Return a text with ``?`` for the patch release of Python: see ``unknown_python``."""

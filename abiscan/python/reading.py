@@ -214,13 +214,14 @@ class PackageReader:
             return tuple(numpy_needs(code, world))
 
     def python_needs(self, world: World, surroundings: Surroundings | None = None) -> tuple[PythonNeed, ...]:
-        """Return what fails on newer Pythons that may import the package: see ``compile_limits``, and
-        ``dataclass_defaults``.
+        """Return what fails on newer Pythons that may import the package: see ``compile_limits``, ``standard_needs``,
+        and ``dataclass_defaults``.
         """
         from abiscan.python.compile_limits import compile_needs
+        from abiscan.python.standard_needs import standard_needs
 
         code = self._code_for(world, surroundings)[0]
-        needs = tuple(compile_needs(code, world))
+        needs = (*compile_needs(code, world), *standard_needs(code, world))
         if not any(b"@dataclass" in code.source(file) for file in code.sources):
             return needs
         from abiscan.python.dataclass_defaults import default_needs

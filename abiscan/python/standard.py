@@ -1,11 +1,15 @@
-"""The modules of the standard library, by the versions of Python that have them."""
+"""The modules of the standard library, and the names that they lost, by the versions of Python that have them."""
 
 from __future__ import annotations
 
+import re
 import sys
 from typing import Final
 
 from abiscan.python.model import Answer
+from abiscan.regex import regex
+
+_WORD: Final = regex(rb"\w+")
 
 # Modules of every supported version are in neither table.
 FIRST: Final = {
@@ -26,6 +30,54 @@ REMOVED: Final = {
     "xdrlib": (3, 13), "_bootsubprocess": (3, 12), "_sha256": (3, 12), "_sha512": (3, 12), "_crypt": (3, 13),
     "_msi": (3, 13), "_compression": (3, 14),
 }  # fmt: skip
+_COLLECTIONS: Final = (
+    "AsyncGenerator AsyncIterable AsyncIterator Awaitable ByteString Callable Collection Container Coroutine Generator "
+    "Hashable ItemsView Iterable Iterator KeysView Mapping MappingView MutableMapping MutableSequence MutableSet "
+    "Reversible Sequence Set Sized ValuesView"
+)
+_REMOVED_NAMES: Final = {
+    (3, 8): {"platform": "dist linux_distribution popen", "tarfile": "filemode", "time": "clock"},
+    (3, 9): {
+        "base64": "decodestring encodestring", "fractions": "gcd", "plistlib": "readPlist writePlist",
+        "sys": "getcheckinterval setcheckinterval",
+    },
+    (3, 10): {"collections": _COLLECTIONS},
+    (3, 11): {
+        "asyncio": "coroutine", "binascii": "a2b_hqx b2a_hqx rlecode_hqx rledecode_hqx",
+        "gettext": "ldgettext ldngettext lgettext lngettext", "inspect": "ArgSpec formatargspec getargspec",
+    },
+    (3, 12): {
+        "configparser": "SafeConfigParser", "importlib": "find_loader", "importlib.abc": "Finder",
+        "importlib.util": "module_for_loader set_loader set_package", "locale": "format",
+        "pkgutil": "ImpImporter ImpLoader", "ssl": "RAND_pseudo_bytes match_hostname wrap_socket",
+    },
+    (3, 13): {
+        "configparser": "LegacyInterpolation", "locale": "resetlocale", "re": "TEMPLATE template",
+        "typing": "io re", "unittest": "findTestCases makeSuite",
+    },
+}  # fmt: skip
+REMOVED_NAMES: Final = {
+    f"{module}.{name}": version
+    for version, modules in _REMOVED_NAMES.items()
+    for module, names in modules.items()
+    for name in names.split()
+}
+"""The names that modules of every supported version no longer have from a version on, of those that were documented."""
+_MODULES: Final = "|".join(sorted({re.escape(name.rpartition(".")[0]) for name in REMOVED_NAMES}))
+_MENTIONED: Final = regex(
+    rf"(?<![\w.])(?:from\s+({_MODULES})\s+import\s+(\([^)]*\)|[^\n]*)|({_MODULES})\.(\w+))".encode()
+)
+"""What seems to use a name of such a module."""
+
+
+def lost_names(source: bytes) -> frozenset[str]:
+    """Return the names in a source that modules of the standard library no longer have in some versions."""
+    names = {
+        f"{(match[1] or match[3]).decode()}.{name.decode()}"
+        for match in _MENTIONED.finditer(source)
+        for name in _WORD.findall(match[2] or match[4])
+    }
+    return frozenset(names & REMOVED_NAMES.keys())
 
 
 def has_module(module: str, python: tuple[int, int] | Answer) -> bool | None:

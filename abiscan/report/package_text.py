@@ -126,7 +126,8 @@ def _explain_verdict(package: PackageResult, *, verbose: bool) -> Iterator[Style
         )
     if error and error.of_package:
         # Only of numpy is a name known to be absent whose text is not.
-        is_absent = error.of_module == error.of_package or (error.exception, error.message) == ("AttributeError", None)
+        lacks = error.message is None or error.message.startswith(f"module '{error.of_package}' has no attribute")
+        is_absent = error.of_module == error.of_package or (error.exception == "AttributeError" and lacks)
         absent = f"{error.of_package} does not have it in the version that is there; another one may"
         raised = f"raised by importing {error.of_package}: check that package, too"
         yield StyledLine(f"  = {clean(absent if is_absent else raised)}")

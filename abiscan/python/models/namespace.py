@@ -42,6 +42,10 @@ class Namespace(Modelled, Struct, frozen=True, eq=False):
         if name in self.of_target:
             return self.of_target[name](machine)
         machine.outward += 1
+        if machine.has_lost(self.name, name):
+            raise machine.lacking_in_python(
+                self.name, AttributeError, f"module '{self.name}' has no attribute '{name}'"
+            )
         full = f"{self.name}.{name}"
         return machine.import_module(full) if full in machine.models else machine.modules.get(full) or NotKnown(full)
 

@@ -138,3 +138,29 @@ def test_a_default_that_newer_pythons_reject(source: str, *, is_needed: bool) ->
     assert needs((3, 8), (3, 11)) == [False] * is_needed
     assert needs((3, 11), (3, 12)) == [True] * is_needed
     assert needs((3, 8), (3, 10)) == []
+
+
+SETTINGS = (
+    "from dataclasses import dataclass\nfrom .detector import Detector as D\n@dataclass\nclass A:\n  d: D = D()\n"
+)
+"""As in sapiens_inference/predictor.py of sapiens-inferece 0.2.0 (ibaiGorordo/Sapiens-Pytorch-Inference#12)."""
+
+
+@pytest.mark.parametrize(
+    ("source", "detector", "is_needed"),
+    [
+        (SETTINGS, "from dataclasses import dataclass\n@dataclass\nclass Detector: ...\n", True),
+        (SETTINGS, "from dataclasses import dataclass\n@dataclass(eq=False)\nclass Detector: ...\n", False),
+        (SETTINGS, "class Detector: ...\n", False),
+        (SETTINGS.replace("from .detector", "from other.detector"), "", False),
+        (SETTINGS.replace("= D()", "= field(default_factory=D)"), "", False),
+    ],
+)
+def test_a_default_of_another_module_that_newer_pythons_reject(source: str, detector: str, *, is_needed: bool) -> None:
+    sources = {"p/__init__.py": "", "p/api.py": source, "p/detector.py": detector}
+    reader = PackageReader(TextSources(sources), ["p"])
+    world = FakeWorld(python=(3, 11), oldest_python=(3, 8), newest_python=(3, 11))
+
+    # Seen with Python 3.11.7.
+    text = "ValueError: mutable default <class 'p.detector.Detector'> for field d is not allowed: use default_factory"
+    assert [text in need.why for need in reader.python_needs(world)] == [True] * is_needed

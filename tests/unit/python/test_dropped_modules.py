@@ -44,6 +44,9 @@ def dropped(
         ("try:\n    import pkg_resources\nexcept (OSError, AttributeError):\n    pass\n", [2]),
         ("try:\n    import pkg_resources\nfinally:\n    pass\n", [2]),
         ("with warnings.catch_warnings():\n    import pkg_resources\n", [2]),
+        # Lightning-AI/utilities#195: lightning 2.1.1, which has the word "modules" as well
+        ("'modules'\n__import__('pkg_resources').declare_namespace(__name__)\n", [2]),
+        ("import importlib\nx = importlib.import_module('pkg_resources')\n", [2]),
     ],
 )
 def test_an_import_that_may_fail(code: str, lines: list[int]) -> None:
@@ -64,6 +67,9 @@ def test_an_import_that_may_fail(code: str, lines: list[int]) -> None:
         "if A:\n    import pkg_resources\n",
         "from . import pkg_resources\n",
         "'import pkg_resources'\n",
+        "x = lambda: __import__('pkg_resources')\n",
+        "x = A and __import__('pkg_resources')\n",
+        "try:\n    __import__('pkg_resources')\nexcept ImportError:\n    pass\n",
     ],
 )
 def test_an_import_that_need_not_run(code: str) -> None:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import importlib
 import subprocess
 import sys
+import warnings
 from pathlib import Path
 
 import pytest
@@ -41,7 +43,7 @@ def test_a_module_that_came_later() -> None:
 
 
 def test_setuptools_brings_distutils_back(tmp_path: Path) -> None:
-    # Seen with Python 3.12.1, with setuptools 81.0.0 and without. torch requires setuptools.
+    # Seen with Python 3.12.1, with setuptools 81.0.0 and without. torch requires setuptools from 2.4 on.
     assert error_of("from distutils.version import LooseVersion", (3, 12)) is None
 
     def around() -> Surroundings:
@@ -64,6 +66,54 @@ def test_this_python_has_what_the_table_says() -> None:
     python = sys.version_info[:2]
     listed = standard.REMOVED | standard.FIRST
     assert {name for name in listed if standard.has_module(name, python)} == listed.keys() & sys.stdlib_module_names
+
+
+@pytest.mark.parametrize(
+    ("code", "last", "message"),
+    [
+        ("from collections import Mapping", 9, "cannot import name 'Mapping' from 'collections'"),
+        ("import collections\nclass A(collections.Set): pass", 9, "module 'collections' has no attribute 'Set'"),
+        ("import inspect as i\ni.getargspec(print)", 10, "module 'inspect' has no attribute 'getargspec'"),
+        ("import asyncio\n@asyncio.coroutine\ndef f(): ...", 10, "module 'asyncio' has no attribute 'coroutine'"),
+        ("from pkgutil import ImpImporter", 11, "cannot import name 'ImpImporter' from 'pkgutil'"),
+    ],
+)
+def test_a_name_that_was_removed(code: str, last: int, message: str) -> None:
+    assert error_of(code, (3, last)) is None
+    assert error_of(code, (3, last + 1)) == message
+    assert error_of(code, Answer.UNKNOWN) is None
+    assert error_of(f"{code}\nimport torch\n" + "def f(): ...\n" * 200, (3, last + 1)) == message
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "from collections.abc import Mapping",
+        "import collections, collections.abc\ncollections.Mapping = collections.abc.Mapping\ncollections.Mapping",
+        "try:\n    from collections import Mapping\nexcept ImportError:\n    from collections.abc import Mapping",
+        "import sys\nif sys.version_info < (3, 10):\n    from collections import Mapping",
+        "import collections\nx = getattr(collections, 'Mapping', None)",
+        "def f():\n    from collections import Mapping",
+    ],
+)
+def test_a_name_that_is_not_needed(code: str) -> None:
+    assert error_of(code, (3, 13)) is None
+
+
+def test_a_name_that_the_python_of_an_environment_lacks(tmp_path: Path) -> None:
+    around = Surroundings(installed=installed_in((tmp_path,)), folders=(tmp_path,), is_final=True, python=(3, 11))
+    reading = reading_of({"p/__init__.py": "from collections import Mapping\n"}, FakeWorld(python=(3, 11)), around)
+    (raised,) = (outcome.raised for outcome in reading.imports)
+    assert isinstance(raised, Raised)
+    assert raised.of_other == "collections"
+
+
+def test_this_python_has_the_names_that_the_table_says() -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for name, below in standard.REMOVED_NAMES.items():
+            module, _, attribute = name.rpartition(".")
+            assert hasattr(importlib.import_module(module), attribute) is (sys.version_info[:2] < below), name
 
 
 def test_python_has_what_it_starts_with() -> None:
