@@ -975,6 +975,9 @@ def _imported_by(line: ImportLine) -> Iterator[str]:
 _FINDS_MODULES = regex(rb"\b(?:meta_path|path_hooks)\.(?:append|insert|extend)\(")
 """What changes how modules of others are found."""
 
+_TAKES_MODULES = regex(rb"\bfrom\s+sys\s+import\b[^\n]*\bmodules\b|\bmodules\s*=\s*\w*sys\.modules\b")
+"""What gives ``sys.modules`` the short name."""
+
 
 def may_add_in(source: bytes, module: str, name: str) -> bool:
     """Whether code may give a module a name or a submodule, or one that it computes, or put another in its place."""
@@ -987,7 +990,9 @@ def may_add_in(source: bytes, module: str, name: str) -> bool:
         rb"%b\.(?:%b\s*(?::[^=\n]+)?=[^=]|__path__|__dict__)" % (owner, re.escape(name.encode())),
         rb"\bsetattr\(\s*[\w.]*%b\s*,\s*(?:[^'\"\s]|['\"]%b['\"])" % (owner, re.escape(name.encode())),
         rb"\bvars\(\s*[\w.]*%b\s*\)" % owner,
-        rb"\bmodules(?:\[\s*['\"]%b['\"]\s*\]\s*=[^=]|\.(?:setdefault|update)\()" % full,
+        rb"\bmodules\[\s*['\"]%b['\"]\s*\]\s*=[^=]" % full,
+        # A set or dict of that name is no ``sys.modules``.
+        rb"%b\.(?:setdefault|update)\(" % (rb"\bmodules" if _TAKES_MODULES.search(source) else rb"sys\.modules"),
         rb"\bmodules\[\s*['\"]%b\.%b['\"]\s*\]\s*=[^=]" % (full, re.escape(name.encode())),
     )
     return _FINDS_MODULES.search(source) is not None or any(re.search(change, source) for change in changes)

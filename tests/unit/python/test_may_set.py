@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from abiscan.python.library import may_set_in
+from abiscan.python.library import may_add_in, may_set_in
 
 SOURCES = {
     "x.name = 1": True,
@@ -29,3 +29,22 @@ SOURCES = {
 @pytest.mark.parametrize("source", SOURCES)
 def test_what_sets_an_attribute_of_others(source: str) -> None:
     assert may_set_in(source.encode(), "name") is SOURCES[source]
+
+
+@pytest.mark.parametrize(
+    ("source", "may"),
+    [
+        ("import sys\nsys.modules.update(made)", True),
+        ("import sys as _sys\n_sys.modules.setdefault('lib.part', made)", True),
+        ("from sys import modules\nmodules.update(made)", True),
+        ("import sys\nmodules = sys.modules\nmodules.update(made)", True),
+        ("import sys\nsys.modules['lib'] = made", True),
+        ("import sys\nsys.modules['lib.part'] = made", True),
+        ("import sys\nsys.modules['lib.other'] = made", False),
+        # as peft/peft_model.py of peft 0.17.1, in which HybridCache was said to be there (xorbitsai/inference#5260)
+        ("modules = set()\nmodules.update(saved)", False),
+        ("self.modules.setdefault('lib.part', made)", False),
+    ],
+)
+def test_what_puts_a_module_in_its_place(source: str, *, may: bool) -> None:
+    assert may_add_in(f"import lib\n{source}\n".encode(), "lib", "part") is may
