@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 from msgspec.structs import replace
 
+from abiscan.python import standard
 from abiscan.python.explore import (
     Explored,
     ends_unknown,
@@ -218,10 +219,13 @@ class PackageReader:
         and ``dataclass_defaults``.
         """
         from abiscan.python.compile_limits import compile_needs
-        from abiscan.python.standard_needs import standard_needs
 
         code = self._code_for(world, surroundings)[0]
-        needs = (*compile_needs(code, world), *standard_needs(code, world))
+        needs = tuple(compile_needs(code, world))
+        if any(standard.may_be_lost(code.source(file)) for file in code.sources):
+            from abiscan.python.standard_needs import standard_needs
+
+            needs = (*needs, *standard_needs(code, world))
         if not any(b"@dataclass" in code.source(file) for file in code.sources):
             return needs
         from abiscan.python.dataclass_defaults import default_needs

@@ -80,6 +80,14 @@ def lost_names(source: bytes) -> frozenset[str]:
     return frozenset(names & REMOVED_NAMES.keys())
 
 
+_LOST: Final = frozenset(word.rpartition(".")[2].encode() for word in (*REMOVED_NAMES, *REMOVED))
+
+
+def may_be_lost(source: bytes) -> bool:
+    """Whether a source has a word of what the standard library no longer has in some versions."""
+    return b"import" in source and any(word in source for word in _LOST)
+
+
 def has_module(module: str, python: tuple[int, int] | Answer) -> bool | None:
     """Whether a version of Python brings a top-level module; None if only some versions do, and it is not known.
 

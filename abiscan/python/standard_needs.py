@@ -23,7 +23,6 @@ from abiscan.python.sources import is_for_users
 _SETUPTOOLS: Final = Version("2.4")
 """The first torch whose metadata require setuptools on Python 3.12, which brings ``distutils``."""
 _LOST_MODULES: Final = {module for module in standard.REMOVED if not module.startswith("_")}
-_WORDS: Final = frozenset(word.rpartition(".")[2].encode() for word in (*standard.REMOVED_NAMES, *_LOST_MODULES))
 
 
 class _Loss(NamedTuple):
@@ -40,7 +39,7 @@ def standard_needs(code: PythonCode, world: World) -> Iterator[PythonNeed]:
     newest = world.newest_python
     if newest is None:
         return
-    files = [file for file in code.sources if is_for_users(file) and any(word in code.source(file) for word in _WORDS)]
+    files = [file for file in code.sources if is_for_users(file) and standard.may_be_lost(code.source(file))]
     losses = [loss for file in files for loss in _losses(code, file, world.torch_version) if loss.below <= newest]
     reached = reached_sources(code) if losses else set()
     first = min((loss for loss in losses if loss.file in reached), key=lambda loss: loss.below, default=None)
