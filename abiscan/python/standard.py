@@ -80,12 +80,16 @@ def lost_names(source: bytes) -> frozenset[str]:
     return frozenset(names & REMOVED_NAMES.keys())
 
 
-_LOST: Final = frozenset(word.rpartition(".")[2].encode() for word in (*REMOVED_NAMES, *REMOVED))
+_NAMES: Final = "|".join(sorted({name.rpartition(".")[2] for name in REMOVED_NAMES}))
+_LOST_MODULE: Final = regex(rf"(?m)^[ \t]*(?:import|from)\s+(?:[\w., ]+,\s*)?(?:{'|'.join(REMOVED)})\b".encode())
+_LOST_NAME: Final = regex(
+    rf"(?:\.(?:{_NAMES})\b|\bfrom\s+(?:{_MODULES})\s+import\s[^\n]*(?:\(|\b(?:{_NAMES})\b))".encode()
+)
 
 
 def may_be_lost(source: bytes) -> bool:
-    """Whether a source has a word of what the standard library no longer has in some versions."""
-    return b"import" in source and any(word in source for word in _LOST)
+    """Whether a source seems to ask for what the standard library no longer has in some versions."""
+    return _LOST_MODULE.search(source) is not None or _LOST_NAME.search(source) is not None
 
 
 def has_module(module: str, python: tuple[int, int] | Answer) -> bool | None:
