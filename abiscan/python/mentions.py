@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from itertools import accumulate
-from typing import Final, TypeGuard
+from typing import TYPE_CHECKING, Final, TypeGuard
 
 from msgspec import Struct, field
 from msgspec.structs import replace
@@ -49,7 +49,7 @@ from abiscan.python.operator_calls import (
 from abiscan.python.private_names import written_name
 from abiscan.python.refusals import PassedArguments, parse_parameters, refusal
 from abiscan.python.settled_conditions import SettledConditions
-from abiscan.python.sole_bindings import SETTING_AROUND, sole_bindings
+from abiscan.python.sole_bindings import SETTING_AROUND
 from abiscan.python.torch_classes import CLASSES, DEFINED_AS
 from abiscan.python.torch_names import COMPANIONS, DEVICE_MODULES, Callee, TorchNames, is_core
 from abiscan.python.torch_options import COMPILE, options_in
@@ -78,6 +78,9 @@ from abiscan.python.version_questions import (
     is_type_checking,
     not_raised_again,
 )
+
+if TYPE_CHECKING:
+    from abiscan.python.version_tests import Find
 
 _KNOWN: Final = frozenset({"torch", *COMPANIONS})
 """The packages whose names are known."""
@@ -306,6 +309,8 @@ class Mentions:
         if isinstance(statement, ast.If) and (truth := self._truth(statement.test, scope)) is not None:
             taken = statement.body if truth else statement.orelse
             return bool(taken) and isinstance(taken[-1], EXITS)
+        if isinstance(statement, ast.Assert) and (truth := self._truth(statement.test, scope)) is not None:
+            return not truth
         if scope.caught & CATCHING_IMPORTS and isinstance(statement, (ast.Import, ast.ImportFrom)):
             return not self._surely_succeeds(statement)
         return guards_what_follows(statement, scope.values)
@@ -371,9 +376,12 @@ class Mentions:
         elif isinstance(node, (ast.Try, TryStar)):
             yield from self._try(node, scope)
         elif isinstance(node, ast.BoolOp):
+            goes_on = isinstance(node.op, ast.And)
             for value in node.values:
                 yield from self._node(value, scope)
-                scope = _guarded(scope) if is_guard(value, scope.values) else scope
+                if (truth := self._truth(value, scope)) is not goes_on:
+                    is_deciding = truth is not None or is_guard(value, scope.values)
+                    scope = _guarded(scope) if is_deciding else scope
         elif isinstance(node, (ast.With, ast.AsyncWith)):
             for item in node.items:
                 yield from self._node(item.context_expr, scope)
@@ -456,48 +464,50 @@ class Mentions:
         return lacking is not None and lacking.split(".")[1] not in DEVICE_MODULES
 
     def _truth(self, test: ast.expr, scope: _Scope) -> bool | None:
-        """Whether a condition holds in this torch that asks whether a module of it has a name; None for all others."""
+        """Whether a condition holds in this torch that asks for its version, or for a name of it; None for all
+        others.
+        """
         if isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
             inner = self._truth(test.operand, scope)
             return None if inner is None else not inner
         if is_type_checking(test):
             return False
-        if not (isinstance(test, ast.Call) and isinstance(test.func, ast.Name) and test.func.id == "hasattr"):
-            return self._version_truth(test, scope)
-        owner = self._full_name(test.args[0], scope)[1] if len(test.args) == 2 else None
-        name = test.args[1].value if owner and isinstance(test.args[1], ast.Constant) else None
-        # The names that are known are those of one package.
-        if owner is None or owner.partition(".")[0] != self._names.top:
+        if self._names.release is None:
             return None
-        if not isinstance(name, str) or not name.isidentifier():
+        # Few packages have a condition where it matters.
+        from abiscan.python.version_names import full_name
+        from abiscan.python.version_names import is_version as is_version_there
+        from abiscan.python.version_tests import Found, truth_of
+
+        def find(name: str) -> Found | None:
+            return None if any(name in names for names in scope.origins[:-1]) else self._find(name)
+
+        def is_version(node: ast.expr, here: Find) -> bool:
+            if here is not find:
+                return is_version_there(node, here)
+            return isinstance(node, ast.Attribute) and self._full_name(node, scope)[1] in _VERSIONS
+
+        def has(owner: ast.expr, name: str, here: Find) -> bool | None:
+            return self._has(self._full_name(owner, scope)[1] if here is find else full_name(owner, here), name)
+
+        return truth_of(test, self._names.release, is_version, find, has)
+
+    def _has(self, owner: str | None, name: str) -> bool | None:
+        """Whether what has a full name has an attribute in this torch."""
+        # The names that are known are those of one package.
+        if owner is None or owner.partition(".")[0] != self._names.top or not name.isidentifier():
             return None
         full = f"{owner}.{name}"
         lacking = lacking_part(self._names, full)
         if lacking is not None:
             return None if lacking.split(".")[1] in DEVICE_MODULES or len(lacking) < len(full) else False
-        return True if self._names.has(owner, name) else None
+        # That there is a module which torch may import says nothing of what is in it.
+        is_module = not name.startswith("_") and self._names.may_import(owner, name)
+        return True if is_module or self._names.has(owner, name) else None
 
     @functools.cached_property
-    def _statements(self) -> Mapping[str, ast.stmt]:
-        return sole_bindings(self._tree) if self._tree else {}
-
-    def _version_truth(self, test: ast.expr, scope: _Scope) -> bool | None:
-        """Whether a condition on the version of torch holds."""
-        if self._names.release is None:
-            return None
-        # Few packages have a condition where it matters.
-        from abiscan.python.version_tests import Find, Found, truth_of
-
-        statements = self._statements
-
-        def is_version(node: ast.expr, _: Find) -> bool:
-            return isinstance(node, ast.Attribute) and self._full_name(node, scope)[1] in _VERSIONS
-
-        def find(name: str) -> Found | None:
-            statement = None if any(name in names for names in scope.origins[:-1]) else statements.get(name)
-            return None if statement is None else Found(statement, find)
-
-        return truth_of(test, self._names.release, is_version, find)
+    def _find(self) -> Find:
+        return self._settled.find_in(self._file)
 
     def _full_name(self, node: ast.expr, scope: _Scope) -> tuple[ast.expr, str | None, str | None]:
         """Return what attributes are taken of, their full name if that is of torch, and what the first part is."""

@@ -195,7 +195,7 @@ class PackageReader:
         code = self._code_for(world, surroundings)[0]
         # What the module knows of, by its words: few packages have any of it.
         if "torch.utils.cpp_extension" not in code.all_torch_uses and not any(
-            b"pkg_resources" in source for source in map(code.source, code.sources)
+            b"pkg_resources" in source or b"torchdata" in source for source in map(code.source, code.sources)
         ):
             return ()
         from abiscan.python.dropped_modules import dropped_imports

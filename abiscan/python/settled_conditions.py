@@ -20,6 +20,7 @@ from abiscan.python.bound_names import names_bound_in
 from abiscan.python.late_bodies import definitions_in
 from abiscan.python.library import PythonCode
 from abiscan.python.nodes import walk
+from abiscan.python.sole_bindings import sole_bindings
 from abiscan.python.sources import is_for_users
 from abiscan.python.torch_names import TorchNames
 from abiscan.python.version_guards import (
@@ -36,7 +37,8 @@ from abiscan.python.version_guards import (
     says_torch,
     says_version,
 )
-from abiscan.python.version_tests import truth_of
+from abiscan.python.version_names import module_finder
+from abiscan.python.version_tests import Find, truth_of
 
 _MOST_PARSED: Final = 2_000_000
 """Of the sources that mention one function, in bytes."""
@@ -64,6 +66,7 @@ class SettledConditions:
         self._asking: dict[str, bool] = {}
         self._denying: dict[str, bool] = {}
         self._bound: dict[ast.Module, _Names] = {}
+        self._bindings: dict[str, Mapping[str, ast.stmt] | None] = {}
 
     def marks(self, file: str) -> frozenset[str]:
         """Return what stands for them among the values of a source: see ``version_guards``."""
@@ -75,6 +78,16 @@ class SettledConditions:
     def marks_among(self, nodes: Iterable[ast.AST], tree: ast.Module) -> frozenset[str]:
         """Return the same for some parts of a source."""
         return frozenset(self._marks_in(tree, nodes))
+
+    def find_in(self, file: str) -> Find:
+        """Return what finds the names in a source, there or where it imports them from."""
+        return module_finder(self._code, file, self._bindings_in)
+
+    def _bindings_in(self, file: str) -> Mapping[str, ast.stmt] | None:
+        if file not in self._bindings:
+            tree = self._code.tree(file) if file in self._code.sources else None
+            self._bindings[file] = None if tree is None else sole_bindings(tree)
+        return self._bindings[file]
 
     def may_ask(self, name: str) -> bool:
         """Whether any source binds a name to something whose words may ask for a version:

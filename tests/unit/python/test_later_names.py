@@ -1061,3 +1061,92 @@ def test_a_handler_of_what_surely_fails_is_no_guard(body: str, names: list[str])
 def test_which_releases_have_a_method_that_only_says_that_it_is_gone() -> None:
     history = call_history("torch.Tensor.symeig", PassedArguments(keywords=("eigenvectors",)))
     assert history.span[1] == "1.13.1"
+
+
+GUARD_THERE = {
+    "pack/__init__.py": "",
+    "pack/known.py": "import torch\nimport torch as t\ndef there():\n"
+    "  return hasattr(t, 'compiler') and hasattr(t.nn.Module, 'compile')\n"
+    "FLAG = hasattr(torch, 'nope_nope')\n",
+}
+
+
+@pytest.mark.parametrize(
+    ("test", "release", "told"),
+    [
+        # deepspeedai/DeepSpeed#6663: torch.compiler came with 2.1, is_compiling of it with 2.3.
+        ("there()", "2.2.2", True),
+        ("there()", "2.3.0", False),
+        ("there()", "2.0.1", False),  # there is no torch.compiler, so that nothing is taken of it
+        ("hasattr(torch, 'compiler')", "2.2.2", True),
+        ("hasattr(torch.compiler, 'is_compiling')", "2.2.2", False),
+        ("FLAG", "2.2.2", False),
+        ("not FLAG", "2.2.2", True),
+        ("not FLAG and unknown", "2.2.2", False),
+        ("FLAG or there()", "2.2.2", True),
+        ("FLAG and unknown", "2.2.2", False),
+    ],
+)
+def test_a_condition_on_names_that_stands_elsewhere(test: str, release: str, *, told: bool) -> None:
+    body = (
+        f"import torch\nfrom .known import there, FLAG\ndef f():\n  if {test} and torch.compiler.is_compiling(): pass\n"
+    )
+    block = f"import torch\nfrom .known import there, FLAG\ndef f():\n  if {test}:\n    torch.compiler.is_compiling()\n"
+    for source in (body, block):
+        found = uses({**GUARD_THERE, "pack/use.py": source}, release)
+        assert [use.name for use in found] == (["torch.compiler.is_compiling"] if told else [])
+
+
+CHECK_VERSION = (
+    "def check_version(current='0.0.0', {second}='0.0.0', hard=False):\n  for r in [1]: pass\n  return True\n"
+)
+
+
+@pytest.mark.parametrize(
+    ("required", "second", "told"),
+    [
+        # ultralytics/ultralytics#14677: torch.amp.GradScaler came with 2.3.
+        ("'1.13.0'", "required", True),
+        ("'>=1.13.0,<2.2'", "required", True),
+        ("'1.9.0'", "minimum", True),
+        ("'2.3.0'", "required", False),
+        ("'<2.0'", "required", False),
+        ("'1.13.0'", "other", False),
+    ],
+)
+def test_a_function_that_checks_the_version(required: str, second: str, *, told: bool) -> None:
+    files = {
+        "pack/__init__.py": "",
+        "pack/checks.py": CHECK_VERSION.replace("{second}", second),
+        "pack/utils.py": "import torch\nfrom pack.checks import check_version\n"
+        f"NEW = check_version(torch.__version__, {required})\n",
+        "pack/use.py": "import torch\nfrom pack.utils import NEW\n"
+        "def f():\n  return torch.amp.GradScaler('cuda') if NEW else None\n",
+    }
+    assert [use.name for use in uses(files, "2.1.0")] == (["torch.amp.GradScaler"] if told else [])
+
+
+USED = f"import torch\nNEW = torch.__version__ >= '9'\ndef use_it(x): return {GONE}(x)\n"
+
+
+@pytest.mark.parametrize(
+    ("callers", "told"),
+    [
+        # Lightning-AI/pytorch-lightning#18230: one of two callers asks, and the other does not.
+        ("def a(x):\n  if NEW: return use_it(x)\ndef b(x): return use_it(x)\n", True),
+        ("def a(x):\n  if NEW: return use_it(x)\ndef b(x):\n  if NEW: return use_it(x)\n", False),
+        (
+            "def a(x):\n  if NEW: return use_it(x)\ndef b(x): return use_it(x)\ndef c(x):\n  if NEW: return b(x)\n",
+            False,
+        ),
+        ("def a(x):\n  if NEW: return use_it(x)\ndef b(x): return use_it(x)\ndef c(x): return b(x)\n", True),
+        ("def a(x):\n  if NEW: return use_it(x)\nuse_it\n", False),
+        (
+            "def a(x):\n  if NEW: return use_it(x)\ndef b(x): return use_it(x)\nclass A:\n  def use_it(self): pass\n",
+            False,
+        ),
+    ],
+)
+def test_a_way_on_which_nothing_asks(callers: str, *, told: bool) -> None:
+    found = all_uses({"pack/__init__.py": USED + callers})
+    assert [(use.name, use.doubtful) for use in found] == ([(GONE, True)] if told else [])
