@@ -75,7 +75,7 @@ class Callers:
         """Those that are used where the words of a condition do."""
         self._users: dict[str, set[str]] = {}
         self._open_calls: dict[str, set[tuple[str, ...]]] = {}
-        """The users of those that are called where no condition asks for a version, by the names of others for them."""
+        """Those that call a name where no condition asks for a version, by the names of others for them."""
         self._definitions: dict[str, int] = {}
         self._unknown: set[str] = set()
         """Those that too much would have to be parsed for."""
@@ -115,8 +115,9 @@ class Callers:
             user = getattr(statement, "name", None)
             for part, inside in _functions_of(statement, user):
                 for word, guarded, asked, is_called in _guarded_words(part, values, foreign):
-                    if is_called and counts and not asked:
-                        self._open_calls.setdefault(word, set()).add(inside)
+                    if is_called and counts:
+                        calls = self._open_calls.setdefault(word, set())
+                        calls.update([] if asked else [inside])
                     self._users.setdefault(word, set()).update(inside)
                     self._guarded.update([word] if asked or (guarded and counts) else ())
                     self._asked.update([word] if asked and counts else ())
@@ -147,9 +148,9 @@ class Callers:
         """Whether a function or class is called on a way on which no condition asks for a version, up to a function
         that only users call.
 
-        A name counts that only one of them has, and nothing built in.
+        A name counts that few of them have, and nothing built in.
         """
-        if not calls or self._count_definitions(name) != 1 or name in _BUILT_IN:
+        if not calls or not 0 < self._count_definitions(name) <= _MOST_DEFINITIONS or name in _BUILT_IN:
             return False
         users = self._open_calls.get(name, set())
         return any(
@@ -157,9 +158,9 @@ class Callers:
         )
 
     def _is_reached(self, user: str, calls: int) -> bool:
-        # Of several functions of a name, a call may be of any.
-        is_one_of_several = self._count_definitions(user) > 1 and user in self._open_calls
-        return is_one_of_several or not self._users.get(user) or self._is_open(user, calls)
+        # Of many functions of a name, a call may be of any.
+        is_one_of_many = self._count_definitions(user) > _MOST_DEFINITIONS and bool(self._open_calls.get(user))
+        return is_one_of_many or user not in self._open_calls or self._is_open(user, calls)
 
     @functools.cached_property
     def _callable(self) -> frozenset[str]:

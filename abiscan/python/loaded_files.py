@@ -67,11 +67,13 @@ def open_loads(code: PythonCode) -> Iterator[PythonLine]:
     files = [file for file in code.files_using(LOAD.function) if is_for_users(file)]
     if not files or any(word in code.source(file) for file in code.sources for word in LOAD.handled):
         return
-    # Who passes it in one place knows it; a program that is run on its own says nothing of the package.
-    said = {match[1] for file in files for match in _SAID.finditer(code.source(file))}
+    # Who passes it in one place of a module knows it in the others of that.
+    said: dict[str, set[bytes]] = {}
+    for file in files:
+        said.setdefault(file.partition("/")[0], set()).update(match[1] for match in _SAID.finditer(code.source(file)))
     for file in files:
         tree = code.tree(file)
-        loads = _loads_of_objects(tree, said) if tree else ()
+        loads = _loads_of_objects(tree, said[file.partition("/")[0]]) if tree else ()
         yield from (PythonLine(file=file, line=load.lineno) for load in loads)
 
 
@@ -80,7 +82,7 @@ def _loads_of_objects(tree: ast.Module, said: Collection[bytes]) -> Iterator[ast
 
     :param said: what the package passes in other places for what files may hold
     """
-    names, saves = _names_of(tree, "load"), _names_of(tree, "save")
+    names, saves = names_of(tree, "load"), names_of(tree, "save")
     words = {re.escape(name.rpartition(".")[2].encode()) for name in (*names, *saves)}
     nodes = list(walk_with(tree, re.compile(b"|".join(sorted(words)) or b"(?!)")))
     modules = _modules_of(nodes)
@@ -239,10 +241,19 @@ class _Body:
         if not isinstance(outer, ast.Assign) or len(names) != 1:
             return False
         uses = [part for part in self._parts if isinstance(part, ast.Name) and part.id in names]
-        reads = [self._parents.get(part) for part in uses if isinstance(part.ctx, ast.Load)]
-        if not reads or len(uses) != len(reads) + 1:
-            return False
-        return all(map(_takes_whole, reads))
+        reads = [part for part in uses if isinstance(part.ctx, ast.Load)]
+        return bool(reads) and len(uses) == len(reads) + 1 and all(map(self._is_passed_whole, reads))
+
+    def _is_passed_whole(self, part: ast.AST) -> bool:
+        """Whether an object is returned, or an argument of a function of a class that is not for states."""
+        user = self._parents.get(part)
+        if isinstance(user, ast.keyword):
+            if user.arg is None or user.arg.endswith(("state", "state_dict", "weights")):
+                return False
+            user = self._parents.get(user)
+        if isinstance(user, ast.Call):
+            return not _is_for_state(user.func) and (_name_of(user.func) or "")[:1].isupper()
+        return isinstance(user, ast.Return)
 
     def keeps_objects(self, load: ast.Call) -> bool:
         """Whether what a file is asked for is an object of some class, going by its key."""
@@ -274,15 +285,6 @@ class _Body:
                     around.add(outer)
                     outer = self._parents.get(outer)
         return around
-
-
-def _takes_whole(user: ast.AST | None) -> bool:
-    """Whether an object is passed on by what uses it, to a function that is not for states, as an argument."""
-    if isinstance(user, ast.keyword):
-        return user.arg is not None and not user.arg.endswith(("state", "state_dict", "weights"))
-    if isinstance(user, ast.Call):
-        return not _is_for_state(user.func) and not isinstance(user.func, ast.Name)
-    return isinstance(user, ast.Return)
 
 
 def _first_parameter(function: ast.AST) -> str | None:
@@ -322,7 +324,7 @@ def _name_of(function: ast.expr) -> str | None:
     return function.id if isinstance(function, ast.Name) else None
 
 
-def _names_of(tree: ast.Module, function: str) -> frozenset[str]:
+def names_of(tree: ast.Module, function: str) -> frozenset[str]:
     """Return what a source calls a function of ``torch``."""
     names = set[str]()
     for node in walk_with(tree, _IMPORTING):

@@ -43,7 +43,9 @@ from abiscan.python.operator_calls import (
     OPERATORS,
     KnownOperators,
     compiled_function,
+    dimensions_in,
     keyword_refusal,
+    passed_dimensions,
     passes_list,
 )
 from abiscan.python.private_names import written_name
@@ -95,6 +97,9 @@ TENSORS: Final = frozenset(
 """Functions that return a tensor."""
 OF_OBJECTS: Final = CLASSES - {"torch.nn.Parameter", "torch.utils.data.Dataset"}
 """The classes whose objects are looked at: not tensors twice, nor those whose attributes are mostly of the package."""
+ITEMSIZE: Final = "torch.dtype.itemsize"
+ITEMSIZE_SINCE: Final = "torch.compiler"
+"""A module that came in the same release, 2.1.0 (torch/csrc/Dtype.cpp): whether a compiled class has a name is open."""
 _VERSIONS: Final = frozenset({"torch.__version__", "torch.version.__version__"})
 _RAISED: Final = {"fake": {"RuntimeError"}, "compile": {"RuntimeError"}, "attribute": set[str](), "option": set[str]()}
 """The exceptions that uses of a name end in, by how they use it, other than ``AttributeError`` and those of imports."""
@@ -580,6 +585,10 @@ class Mentions:
 
     def _attribute(self, node: ast.Attribute, scope: _Scope) -> Iterator[Mention]:
         value, full, origin = self._full_name(node, scope)
+        if node.attr == "itemsize" and ITEMSIZE in self._wanted and isinstance(node.value, ast.Attribute):
+            # Of a tensor's dtype, or of what holds one: ``weight.quant_storage.itemsize``.
+            mention = self._name_mention(ITEMSIZE, node.lineno, scope, how="object")
+            yield replace(mention, guarded=mention.asked, doubtful=True)
         if isinstance(value, ast.Name) and value.id in scope.objects:
             yield from self._of_object(node, scope.objects[value.id], scope)
         elif not isinstance(value, ast.Name):
@@ -653,9 +662,22 @@ class Mentions:
         name = method.removeprefix(METHODS)
         if name == REMOVED_METHOD and full is None and calls_removed(node):
             yield self._call_mention(method, REMOVED, node, scope, how="method")
-        elif passes_list(node):
+        else:
             error = f"{name}() received an invalid combination of arguments"
-            yield self._call_mention(method, error, node, scope, how="method")
+            if passes_list(node):
+                yield self._call_mention(method, error, node, scope, how="method")
+            elif self._may_pass_several(node):
+                yield replace(self._call_mention(method, error, node, scope, how="method"), doubtful=True)
+
+    def _may_pass_several(self, node: ast.Call) -> bool:
+        """Whether a call passes on the dimensions that its function takes, which does not ask how many these are."""
+        name = passed_dimensions(node)
+        function = self._function_around(node.lineno) if name is not None else None
+        if function is None or name not in dimensions_in(function):
+            return False
+        calls = (part for part in walk(function) if isinstance(part, ast.Call) and part.args)
+        asking = (part for part in calls if getattr(part.func, "id", "") in {"isinstance", "len", "type"})
+        return all(getattr(part.args[0], "id", "") != name for part in asking)
 
     def _leaves_out(self, node: ast.Call, changed: ChangedDefault, scope: _Scope) -> bool:
         """Whether a call leaves a parameter to its default, which is another one in this torch; or whether it passes an
@@ -675,14 +697,19 @@ class Mentions:
         body = self._tree.body if self._tree else []
         made: list[ast.expr | None] = [value]
         if isinstance(value, ast.Name):
-            functions = (node for node in walk(self._tree) if isinstance(node, _DEFINED[:2])) if self._tree else ()
-            around = [node for node in functions if node.lineno <= line <= (node.end_lineno or 0)]
-            innermost = max(around, key=lambda node: node.lineno, default=None)
+            innermost = self._function_around(line)
             bound = [pair for part in (walk(innermost) if innermost else ()) for pair in bound_by(part)]
             made = [item for name, item in bound if name == value.id]
         classes = {node.name: node for node in body if isinstance(node, ast.ClassDef)}
         found = [classes.get(getattr(item.func, "id", "")) if isinstance(item, ast.Call) else None for item in made]
         return [] if None in found else [cls for cls in found if cls is not None]
+
+    def _function_around(self, line: int) -> ast.FunctionDef | ast.AsyncFunctionDef | None:
+        """Return the innermost function that has a line."""
+        parts = walk(self._tree) if self._tree else ()
+        functions = [node for node in parts if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef))]
+        around = [node for node in functions if node.lineno <= line <= (node.end_lineno or 0)]
+        return max(around, key=lambda node: node.lineno, default=None)
 
     @functools.cached_property
     def _foreign(self) -> frozenset[str]:

@@ -29,6 +29,7 @@ def conditions_of(facts: PackageFacts, libraries: Sequence[UsedLibrary]) -> tupl
         *_needs(facts),
         *_yet_to_be_built(facts),
         *_refused_files(facts),
+        *_old_modules(facts),
         *_dropped_modules(facts),
         *_older_numpy(facts),
         *_older_python(facts),
@@ -67,6 +68,24 @@ def _refused_files(facts: PackageFacts) -> Iterator[VerdictCondition]:
         "(UnpicklingError: Weights only load failed, for anything else)"
     )
     yield VerdictCondition(kind=ConditionKind.FILE, name="files of tensors and plain values", why=why)
+
+
+def _old_modules(facts: PackageFacts) -> Iterator[VerdictCondition]:
+    """Yield which torch must have saved the modules that the code loads as a whole."""
+    attributes, lines = facts.old_modules
+    if not lines:
+        return
+    first, *others = map(str, lines)
+    places = f"{first} and {plural(len(others), 'other line')} load" if others else f"{first} loads"
+    newest = max(attributes, key=lambda item: Version(item.since))
+    lacking = "; ".join(
+        f"{item.cls} has none of before {item.since} (AttributeError: '{item.cls.rpartition('.')[2]}' object has no "
+        f"attribute '{item.name}')"
+        for item in attributes
+    )
+    why = f"{places} whole modules, which keep the attributes that they were saved with: {lacking}"
+    name = f"modules that torch>={newest.since} saved"
+    yield VerdictCondition(kind=ConditionKind.FILE, name=name, why=why)
 
 
 def _dropped_modules(facts: PackageFacts) -> Iterator[VerdictCondition]:

@@ -999,7 +999,8 @@ FLAG = (
         (f"{FLAG.format('new')}def g(o):\n  if not B_AVAILABLE: return\n  f(o)\n", [False]),
         (f"{FLAG.format('new')}def g(o):\n  if not B_AVAILABLE: return 2\n  f(o)\n", []),
         ("def g(o): f(o)\ndef h(o): g(o)\nif HAS_VERBOSE_COMPAT: h(1)\n", [True]),  # it may be about another h
-        ("def g(o): f(o)\ndef h(o): g(o)\nif HAS_VERBOSE_COMPAT: g(1)\n", []),
+        ("def g(o): f(o)\ndef h(o): g(o)\nif HAS_VERBOSE_COMPAT: g(1)\n", [True]),  # h does not ask
+        ("def g(o): f(o)\nif HAS_VERBOSE_COMPAT: g(1)\n", []),
     ],
 )
 def test_what_asks_for_another_package_or_stands_far_away_is_no_sure_guard(caller: str, doubtful: list[bool]) -> None:
@@ -1126,6 +1127,7 @@ def test_a_function_that_checks_the_version(required: str, second: str, *, told:
     assert [use.name for use in uses(files, "2.1.0")] == (["torch.amp.GradScaler"] if told else [])
 
 
+MANY = "".join(f"class A{i}:\n  def use_it(self): pass\n" for i in range(3))
 USED = f"import torch\nNEW = torch.__version__ >= '9'\ndef use_it(x): return {GONE}(x)\n"
 
 
@@ -1143,10 +1145,59 @@ USED = f"import torch\nNEW = torch.__version__ >= '9'\ndef use_it(x): return {GO
         ("def a(x):\n  if NEW: return use_it(x)\nuse_it\n", False),
         (
             "def a(x):\n  if NEW: return use_it(x)\ndef b(x): return use_it(x)\nclass A:\n  def use_it(self): pass\n",
-            False,
+            True,
         ),
+        (f"def a(x):\n  if NEW: return use_it(x)\ndef b(x): return use_it(x)\n{MANY}", False),
     ],
 )
 def test_a_way_on_which_nothing_asks(callers: str, *, told: bool) -> None:
     found = all_uses({"pack/__init__.py": USED + callers})
     assert [(use.name, use.doubtful) for use in found] == ([(GONE, True)] if told else [])
+
+
+ITEMSIZE = "torch.dtype.itemsize"
+PARAMETERS = "import torch\nclass A:\n  def f(self):\n    for _, p in self.named_parameters():\n"
+
+
+@pytest.mark.parametrize(
+    ("body", "release", "told"),
+    [
+        # huggingface/peft#1630: torch.dtype has it since 2.1.0.
+        (f"{PARAMETERS}      n = p.storage.itemsize if hasattr(p, 'storage') else 1\n", "2.0.1", True),
+        (f"{PARAMETERS}      n = p.storage.itemsize if hasattr(p, 'storage') else 1\n", "2.1.0", False),
+        ("import torch\ndef f(x): return x.dtype.itemsize\n", "2.0.1", True),
+        ("import torch, numpy\ndef f(x): return x.dtype.itemsize\n", "2.0.1", False),
+        ("def f(x): return x.dtype.itemsize\n", "2.0.1", False),
+        ("import torch\ndef f(x): return x.itemsize\n", "2.0.1", False),
+        ("import torch\ndef f(x):\n  if torch.__version__ >= '2.1': return x.dtype.itemsize\n", "2.0.1", False),
+        ("import torch\ndef f(x): return x.dtype.itemsize if hasattr(x.dtype, 'itemsize') else 1\n", "2.0.1", False),
+        ("import torch\ndef f(x):\n  try: return x.dtype.itemsize\n  except AttributeError: pass\n", "2.0.1", False),
+    ],
+)
+def test_the_size_of_an_element(body: str, release: str, *, told: bool) -> None:
+    found = all_uses({"pack/__init__.py": body}, release)
+    assert [(use.name, use.how, use.doubtful) for use in found] == ([(ITEMSIZE, "object", True)] if told else [])
+
+
+SQUEEZE = (
+    "import torch\nfrom torch import Tensor\nfrom typing import *\ndef f(x: Tensor, dim: {dim}, keep: bool = False):\n"
+)
+
+
+@pytest.mark.parametrize(
+    ("dim", "body", "release", "told"),
+    [
+        # meta-pytorch/botorch#2082: squeeze takes several dimensions since 2.0.
+        ("Union[int, Tuple[int, ...]]", "  return x if keep else x.squeeze(dim)\n", "1.13.1", True),
+        ("tuple[int, ...]", "  return x.squeeze(dim=dim)\n", "1.13.1", True),
+        ("Union[int, Tuple[int, ...]]", "  return x.squeeze(dim)\n", "2.0.1", False),
+        ("int", "  return x.squeeze(dim)\n", "1.13.1", False),
+        ("Tuple[int, ...]", "  return [x.squeeze(d) for d in dim]\n", "1.13.1", False),
+        ("Union[int, Tuple[int, ...]]", "  return x if isinstance(dim, tuple) else x.squeeze(dim)\n", "1.13.1", False),
+        ("Tuple[int, ...]", "  return x.unsqueeze(dim)\n", "1.13.1", False),
+    ],
+)
+def test_dimensions_that_are_passed_on(dim: str, body: str, release: str, *, told: bool) -> None:
+    found = all_uses({"pack/__init__.py": SQUEEZE.format(dim=dim) + body}, release)
+    error = "squeeze() received an invalid combination of arguments"
+    assert [(use.error, use.doubtful) for use in found] == ([(error, True)] if told else [])

@@ -688,6 +688,17 @@ def test_files_that_a_newer_torch_refuses(wheels: Path) -> None:
     assert condition.why.startswith("pkg/__init__.py:3 leaves it to torch.load")
 
 
+def test_modules_that_an_older_torch_saved(wheels: Path) -> None:
+    """As histocartography 0.2.1 loads its model (BiomedSciAI/histocartography#33)."""
+    files = {"pkg/__init__.py": "import torch\ndef load(path):\n    model = torch.load(path)\n    model.eval()\n"}
+    wheel = package_wheel(wheels, "pkg", {}, files=files, tag="py3-none-any")
+    old, new = (abiscan.check(wheel, release).packages[0] for release in ("1.10.2", "1.11.0"))
+    assert (old.verdict.value, old.conditions, new.verdict.value) == ("works", (), "works")
+    (condition,) = new.conditions
+    assert (condition.kind.value, condition.name) == ("file", "modules that torch>=1.11 saved")
+    assert "'Upsample' object has no attribute 'recompute_scale_factor'" in condition.why
+
+
 def test_a_module_that_new_releases_of_setuptools_lack(wheels: Path) -> None:
     files = {"pkg/__init__.py": "import torch\nfrom . import version\n", "pkg/version.py": "import pkg_resources\n"}
     wheel = package_wheel(wheels, "pkg", {}, files=files, tag="py3-none-any")
