@@ -21,6 +21,7 @@ _CLASS: Final = "torch.optim.AdamW"
 _BASE: Final = "torch.optim.Adam"
 _KEYWORD: Final = "decoupled_weight_decay"
 _TEXT: Final = b".defaults"
+_PLACES = (ast.Call, ast.For)
 _PUTTING: Final = frozenset({"setdefault", "update"})
 
 
@@ -36,7 +37,8 @@ def passed_defaults(code: PythonCode, names: TorchNames) -> Iterator[LaterUse]:
         return
     for file in filter(is_for_users, code.sources):
         tree = code.tree(file) if _TEXT in code.source(file) else None
-        for line in sorted({node.lineno for node in walk(tree) if _passes_defaults(node)} if tree else ()):
+        nodes = walk(tree) if tree else ()
+        for line in sorted({node.lineno for node in nodes if isinstance(node, _PLACES) and _passes_defaults(node)}):
             yield LaterUse(
                 name=_CLASS,
                 error=error,
@@ -49,12 +51,12 @@ def passed_defaults(code: PythonCode, names: TorchNames) -> Iterator[LaterUse]:
             )
 
 
-def _passes_defaults(node: ast.AST) -> bool:
+def _passes_defaults(node: ast.Call | ast.For) -> bool:
     if isinstance(node, ast.Call):
         keywords = (keyword.value for keyword in node.keywords if keyword.arg is None)
         puts = getattr(node.func, "attr", "") == "update"
         return any(map(_is_defaults, (*keywords, *(node.args if puts else ()))))
-    if isinstance(node, ast.For) and isinstance(node.iter, ast.Call):
+    if isinstance(node.iter, ast.Call):
         is_items = getattr(node.iter.func, "attr", "") == "items" and _is_defaults(
             getattr(node.iter.func, "value", None)
         )

@@ -7,9 +7,11 @@ from typing import TYPE_CHECKING, Final
 
 from packaging.version import Version
 
-from abiscan.python.model import HowLoaded
+from abiscan.binary.ownership import gpu_library
+from abiscan.python.model import HowLoaded, LoadedBy
 from abiscan.regex import regex
 from abiscan.results.package import ConditionKind, UsedLibrary, VerdictCondition
+from abiscan.results.verdict import Verdict
 from abiscan.verdict.package_reading import PackageFacts
 from abiscan.words import listed, plural
 
@@ -25,6 +27,7 @@ def conditions_of(facts: PackageFacts, libraries: Sequence[UsedLibrary]) -> tupl
     conditions: dict[tuple[ConditionKind, str], VerdictCondition] = {}
     for condition in (
         *_external_libraries(facts, libraries),
+        *_cuda_of_modules(facts, libraries),
         *_loads_before_torch(facts),
         *_needs(facts),
         *_yet_to_be_built(facts),
@@ -172,6 +175,23 @@ def _external_libraries(facts: PackageFacts, libraries: Sequence[UsedLibrary]) -
                 why=_why(library, name, facts.process.missing_requirements),
                 met=False if facts.here else None,
             )
+
+
+def _cuda_of_modules(facts: PackageFacts, libraries: Sequence[UsedLibrary]) -> Iterator[VerdictCondition]:
+    """Yield the libraries of CUDA that a module needs which users import themselves, beside a torch without CUDA."""
+    if facts.process.cuda is not None:
+        return
+    for library in libraries:
+        is_public = not library.path.rpartition("/")[2].startswith(("_", "lib"))
+        if is_public and library.how is HowLoaded.ON_DEMAND and library.verdict in {Verdict.LOADS, Verdict.UNKNOWN}:
+            process = facts.process.fresh()
+            process.load(library.path, LoadedBy.IMPORT)
+            attempt = process.attempts.get(library.path)
+            for name in attempt.needs if attempt is not None and attempt.words is None else ():
+                if gpu_library(name):
+                    met = False if facts.here and name in attempt.lacking else None
+                    why = f"{library.path} needs {name}, which this build of torch does not bring"
+                    yield VerdictCondition(kind=ConditionKind.LIBRARY, name=name, why=why, met=met)
 
 
 def _needs(facts: PackageFacts) -> Iterator[VerdictCondition]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import io
 import json
 import pickle
@@ -1072,3 +1073,16 @@ def test_a_further_module_that_fails_is_lost(module: str, exception: str, cause:
     outcome = ImportOutcome(module=module, raised=raised, loads=(), registrations=(), conditions=(), gaps=())
     assert package_reading.is_lost(outcome) is is_lost
     assert not package_reading.is_lost(replace(outcome, raised=Answer.UNKNOWN))
+
+
+@pytest.mark.parametrize(
+    ("name", "needs"),
+    [("bindings.abi3.so", ["libcudart.so.12"]), ("_C.abi3.so", []), ("libhelp.so", [])],
+)
+def test_a_module_for_cuda_that_users_import(wheels: Path, name: str, needs: list[str]) -> None:
+    """As fairseq2n 0.2.0 beside a torch for CPUs (facebookresearch/fairseq2#201)."""
+    library = dataclasses.replace(GOOD, needed=(*GOOD.needed, "libcudart.so.12"))
+    code = f"import torch\ndef f():\n    from . import {name.partition('.')[0]}\n"
+    found = result("2.13.0+cpu", wheels, {f"pkg/{name}": library}, {"pkg/__init__.py": code})
+    assert found.verdict.value == "works"
+    assert [item.name for item in found.conditions if item.kind.value == "library"] == needs
