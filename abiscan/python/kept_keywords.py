@@ -7,6 +7,7 @@ passed to which class is not followed, so that each is doubtful.
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Collection, Iterator, Mapping
 from typing import Final
 
@@ -30,15 +31,18 @@ _DECIDING = (ast.If, ast.IfExp, ast.Try, TryStar, ast.Match)
 def kept_keywords(code: PythonCode, names: TorchNames) -> Iterator[LaterUse]:
     """Yield where a package keeps keywords that a class of torch takes in another release alone."""
     gone = dict(_classes_with_gone_keywords(code, names))
-    words = {word.encode() for _, lost, _ in gone.values() for word in lost}
+    words = sorted({re.escape(word) for _, lost, _ in gone.values() for word in lost})
     if not words:
         return
+    # Most sources have such a word, and few have it as a key.
+    key = re.compile(rf"[\"'{{, ](?:{'|'.join(words)})[\"']?\s*:(?!=)".encode())
+    quoted = re.compile(rf"[\"'](?:{'|'.join(words)})[\"']\s*:".encode())
     for file in code.files.members:
         is_source = file in code.sources and is_for_users(file)
         if not is_source and not file.endswith(_SETTINGS):
             continue
         text = code.source(file) if is_source else code.files.read(file)[:_LARGEST_FILE]
-        if any(word in text for word in words):
+        if (quoted if is_source else key).search(text):
             kept = _in_source(code, file) if is_source else _in_settings(text)
             for line, keys in kept:
                 yield from _uses_of(gone, file, line, keys)
