@@ -187,11 +187,12 @@ def _cuda_of_modules(facts: PackageFacts, libraries: Sequence[UsedLibrary]) -> I
             process = facts.process.fresh()
             process.load(library.path, LoadedBy.IMPORT)
             attempt = process.attempts.get(library.path)
-            for name in attempt.needs if attempt is not None and attempt.words is None else ():
-                if gpu_library(name):
-                    met = False if facts.here and name in attempt.lacking else None
-                    why = f"{library.path} needs {name}, which this build of torch does not bring"
-                    yield VerdictCondition(kind=ConditionKind.LIBRARY, name=name, why=why, met=met)
+            if attempt is None or attempt.words is not None:
+                continue
+            for name in filter(gpu_library, attempt.needs):
+                met = False if facts.here and name in attempt.lacking else None
+                why = f"{library.path} needs {name}, which this build of torch does not bring"
+                yield VerdictCondition(kind=ConditionKind.LIBRARY, name=name, why=why, met=met)
 
 
 def _needs(facts: PackageFacts) -> Iterator[VerdictCondition]:
