@@ -1,6 +1,8 @@
 """Modules that packages import and that the newest releases of the distribution which brought them no longer have.
 
-Only imports count that run with the package itself, or with one right inside of it: see ``import_time``.
+Only imports count that run with the package itself, or with one right inside of it: see ``import_time``. Where the
+metadata name the distribution, those of packages further inside count, too; and where torch imports the module, so do
+those of modules that functions import to compile something.
 """
 
 from __future__ import annotations
@@ -11,10 +13,16 @@ from typing import Final
 
 from msgspec import Struct
 
-from abiscan.python.import_time import evaluated, named_import, reached_sources, run_whatever_happens
+from abiscan.python.import_time import (
+    MOST_FOLDERS,
+    evaluated,
+    named_import,
+    reached_sources,
+    run_whatever_happens,
+)
 from abiscan.python.library import PythonCode
 from abiscan.python.model import Answer, PythonLine
-from abiscan.python.sources import is_for_users
+from abiscan.python.sources import is_for_users, names_distribution, specifier_of
 from abiscan.python.torch_names import TorchNames
 from abiscan.regex import regex
 
@@ -35,16 +43,19 @@ class DroppedModule(Struct, frozen=True, kw_only=True):
     module: str
     distribution: str
     until: str
-    with_torch: tuple[str, str]
-    through: tuple[str, str]
-    nameless: str
+    with_torch: tuple[str, str] | None = None
+    through: tuple[str, str] | None = None
+    nameless: str | None = None
 
     def requirement(self, *, with_name: bool) -> str:
         """Return the releases of the distribution that have the module.
 
         :param with_name: whether the name that torch takes from it is needed, too
         """
-        older = f"{self.distribution}<{self.until.partition('.')[0]}"
+        until = self.until
+        while until.endswith(".0"):
+            until = until.removesuffix(".0")
+        older = f"{self.distribution}<{until}"
         return f"{older},!={self.nameless}.*" if with_name else older
 
 
@@ -61,7 +72,8 @@ class DroppedImport(Struct, frozen=True, kw_only=True):
     @property
     def name(self) -> str | None:
         """What a module of torch takes from the module that went, if it is through torch."""
-        return None if self.module == self.dropped.module else self.dropped.through[1]
+        through = self.dropped.through
+        return through[1] if through is not None and self.module != self.dropped.module else None
 
 
 # https://setuptools.pypa.io/en/latest/history.html#v82-0-0; torch 2.11 and 2.12 require setuptools<82. Torch 1.8 to 2.1
@@ -75,6 +87,9 @@ _DROPPED: Final = (
         through=("torch.utils.cpp_extension", "packaging"),
         nameless="70",
     ),
+    # https://github.com/pytorch/data/releases/tag/v0.10.0
+    DroppedModule(module="torchdata.datapipes", distribution="torchdata", until="0.10.0"),
+    DroppedModule(module="torchdata.dataloader2", distribution="torchdata", until="0.10.0"),
 )
 
 
@@ -86,7 +101,7 @@ def dropped_imports(code: PythonCode, torch: str | None, names: TorchNames | Non
     """
     for dropped in _DROPPED:
         modules = [dropped.module]
-        if names is not None and names.has(*dropped.through) is True:
+        if dropped.through is not None and names is not None and names.has(*dropped.through) is True:
             modules.append(dropped.through[0])
         for module in modules:
             word = module.rpartition(".")[2].encode()
@@ -94,7 +109,9 @@ def dropped_imports(code: PythonCode, torch: str | None, names: TorchNames | Non
             if not files or _is_put(code, dropped.module) or _is_kept(code, dropped, torch):
                 continue
             lines = [line for file in files for line in _imports_of(code, file, module)]
-            reached = reached_sources(code) if lines else set()
+            is_named = dropped.through is None and names_distribution(code.files, dropped.distribution)
+            depth = MOST_FOLDERS + is_named
+            reached = reached_sources(code, depth, lazily=module != dropped.module) if lines else set()
             if lines := [line for line in lines if line.file in reached]:
                 yield DroppedImport(dropped=dropped, module=module, lines=tuple(lines))
 
@@ -117,17 +134,18 @@ def _is_put(code: PythonCode, module: str) -> bool:
 
 def _is_kept(code: PythonCode, dropped: DroppedModule, torch: str | None) -> bool:
     """Whether it is known what is installed, or something requires a release that has the module."""
-    if code.surroundings.installed(dropped.module) is not Answer.UNKNOWN:
+    if code.surroundings.installed(dropped.module.partition(".")[0]) is not Answer.UNKNOWN:
         return True
     from packaging.specifiers import InvalidSpecifier, SpecifierSet  # few packages get here
     from packaging.version import Version
 
-    if torch is not None:
+    if torch is not None and dropped.with_torch is not None:
         first, last = map(Version, dropped.with_torch)
         if first.release <= Version(torch).release[:2] <= last.release:
             return True
     try:
-        allowed = SpecifierSet(code.required_version(dropped.distribution) or "")
+        with_extras = dropped.through is None
+        allowed = SpecifierSet(specifier_of(code.files, dropped.distribution, with_extras=with_extras) or "")
     except InvalidSpecifier:
         return True
     newest = Version(dropped.until)

@@ -39,6 +39,8 @@ _MOST_CALLS: Final = 4
 _NEAR_CALLS: Final = 2
 """How far a condition that asks for a version is taken at its word."""
 _COMMON: Final = frozenset({"forward", "backward", "step", "apply", "run", "reset", "load", "save", "train", "eval"})
+_BUILT_IN: Final = frozenset(name for cls in (str, dict, list, set, int, bytes) for name in dir(cls))
+"""The names of methods of Python's own types."""
 _MOST_DEFINITIONS: Final = 3
 """How many functions of a package may have a name that still tells which of them is meant."""
 
@@ -91,7 +93,9 @@ class Callers:
         self._by_version: set[str] = set()
         """Those that are used where the words of a condition do."""
         self._users: dict[str, set[str]] = {}
-        self._common: dict[str, bool] = {}
+        self._open_calls: dict[str, set[tuple[str, ...]]] = {}
+        """Those that call a name where no condition asks for a version, by the names of others for them."""
+        self._definitions: dict[str, int] = {}
         self._unknown: set[str] = set()
         """Those that too much would have to be parsed for."""
         self._parsed: set[str] = set()
@@ -144,7 +148,9 @@ class Callers:
         # What tests do under any condition says nothing; what they ask torch for does.
         counts = is_for_users(part.file)
         values = self._settled.marks_among(walk(part.node), part.file)
-        for word, guarded, asked in _guarded_words(part.node, values, part.foreign):
+        for word, guarded, asked, is_called in _guarded_words(part.node, values, part.foreign):
+            if is_called and counts:
+                self._open_calls.setdefault(word, set()).update([] if asked else [part.users])
             self._users.setdefault(word, set()).update(part.users)
             self._guarded.update([word] if asked or (guarded and counts) else ())
             self._asked.update([word] if asked and counts else ())
@@ -162,11 +168,32 @@ class Callers:
         """
         if name not in self._asked - self._by_version:
             return False
-        if name not in self._common:
-            definition = f"def {name}(".encode()
-            count = sum(self._code.source(file).count(definition) for file in self._code.sources)
-            self._common[name] = count > _MOST_DEFINITIONS
-        return self._common[name]
+        return self._count_definitions(name) > _MOST_DEFINITIONS
+
+    def _count_definitions(self, name: str) -> int:
+        if name not in self._definitions:
+            texts = (f"def {name}(".encode(), f"class {name}(".encode(), f"class {name}:".encode())
+            sources = list(map(self._code.source, self._code.sources))
+            self._definitions[name] = sum(source.count(text) for source in sources for text in texts)
+        return self._definitions[name]
+
+    def _is_open(self, name: str, calls: int = _MOST_CALLS) -> bool:
+        """Whether a function or class is called on a way on which no condition asks for a version, up to a function
+        that only users call.
+
+        A name counts that few of them have, and nothing built in.
+        """
+        if not calls or not 0 < self._count_definitions(name) <= _MOST_DEFINITIONS or name in _BUILT_IN:
+            return False
+        users = self._open_calls.get(name, set())
+        return any(
+            not others or any(map(functools.partial(self._is_reached, calls=calls - 1), others)) for others in users
+        )
+
+    def _is_reached(self, user: str, calls: int) -> bool:
+        # Of many functions of a name, a call may be of any.
+        is_one_of_many = self._count_definitions(user) > _MOST_DEFINITIONS and bool(self._open_calls.get(user))
+        return is_one_of_many or user not in self._open_calls or self._is_open(user, calls)
 
     @functools.cached_property
     def _callable(self) -> frozenset[str]:
@@ -198,7 +225,7 @@ class Callers:
         for call in range(_MOST_CALLS):
             # Far from the function, another one of the same name may well be meant.
             if call < _NEAR_CALLS and not asked.isdisjoint(names):
-                return Guard.SURE
+                return Guard.PERHAPS if self._is_open(_called_name(mention)) else Guard.SURE
             is_guarded = is_guarded or not (self._asked | self._unknown).isdisjoint(names)
             names = {user for name in names for user in self._users.get(name, ()) if not self._is_common(user)}
         tree = self._code.tree(mention.use.file) if mention.nested else None
@@ -206,7 +233,7 @@ class Callers:
         nodes = (inner for node in own for inner in walk(node))
         values = self._settled.marks_among(nodes, mention.use.file) if own else frozenset[str]()
         is_guarded = is_guarded or any(
-            word in mention.nested and guarded for node in own for word, guarded, _ in _guarded_words(node, values)
+            word in mention.nested and guarded for node in own for word, guarded, *_ in _guarded_words(node, values)
         )
         return Guard.PERHAPS if is_guarded else Guard.NONE
 
@@ -348,6 +375,11 @@ def _sought(mention: Mention) -> list[str]:
     return [name for name in mention.public if not name.startswith("__") and name not in _COMMON]
 
 
+def _called_name(mention: Mention) -> str:
+    """Return the name by which the function of a mention is called, or its class if that is what is called."""
+    return next(iter(reversed(_sought(mention))), "")
+
+
 class _Asked(enum.IntEnum):
     """Whether a condition asks for a version of torch."""
 
@@ -358,9 +390,9 @@ class _Asked(enum.IntEnum):
 
 def _guarded_words(
     body: ast.AST, values: frozenset[str], foreign: frozenset[str] = frozenset()
-) -> Iterator[tuple[str, bool, _Asked]]:
-    """Yield the names in a part of a source, each with whether it stands where a condition decides, and whether one
-    asks for a version.
+) -> Iterator[tuple[str, bool, _Asked, bool]]:
+    """Yield the names in a part of a source, each with whether it stands where a condition decides, whether one asks
+    for a version, and whether it is called.
 
     :param values: what stands for values in all of it
     :param foreign: the modules of other packages: what is taken of them is not the package's own
@@ -369,11 +401,13 @@ def _guarded_words(
     waiting: list[tuple[ast.AST, bool, _Asked, frozenset[str], frozenset[str]]] = [
         (body, False, _Asked.NO, values, frozenset())
     ]
+    called = set[ast.AST]()
     while waiting:
         node, guarded, asked, values, local = waiting.pop()
+        called.update([node.func] if isinstance(node, ast.Call) else ())
         word = _word(node)
         if word is not None and not (isinstance(node, ast.Attribute) and getattr(node.value, "id", None) in foreign):
-            yield word, guarded, asked
+            yield word, guarded, asked, node in called
         if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
             values = values_in(node, values)
             own = {name for name, origin in make_origins(node).items() if origin is None}

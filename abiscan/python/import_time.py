@@ -12,10 +12,13 @@ from collections.abc import Iterator
 from typing import Final
 
 from abiscan.python.dynamic_names import package_of
-from abiscan.python.library import PythonCode
+from abiscan.python.library import Import, PythonCode
 from abiscan.python.nodes import TryStar, child_nodes
 from abiscan.python.torch_names import list_prefixes
 
+MOST_FOLDERS: Final = 2
+"""How deep packages lie that count whatever the metadata require."""
+_SCOPES: Final = frozenset({b"class", b"def"})
 _IMPORTING: Final = frozenset({"__import__", "import_module", "importlib.import_module"})
 """What imports a module by its name as a text."""
 _LATER: Final = (
@@ -26,21 +29,36 @@ _LATER: Final = (
 _CONDITIONAL: Final = (ast.If, ast.For, ast.AsyncFor, ast.AsyncWith, ast.While, ast.Match, TryStar)
 
 
-def reached_sources(code: PythonCode) -> set[str]:
-    """Return the sources that importing the package, or a public package right inside of it, runs."""
+def reached_sources(code: PythonCode, depth: int = MOST_FOLDERS, *, lazily: bool = False) -> set[str]:
+    """Return the sources that importing the package, or a public package inside of it, runs.
+
+    :param depth: in how many folders such packages may be
+    :param lazily: whether those count, too, that functions import whatever happens
+    """
     waiting = [
-        file for file in code.sources if file.endswith("/__init__.py") and file.count("/") <= 2 and _is_public(file)
+        file for file in code.sources if file.endswith("/__init__.py") and file.count("/") <= depth and _is_public(file)
     ]
     reached = set(waiting)
     while waiting:
         file = waiting.pop()
         plain, _ = code.imports(file, package_of(file))
+        if lazily:
+            plain = (*plain, *_imports_by_functions(code, file))
         for name in {name for line in plain for target in line.targets for name in list_prefixes(target)}:
             located = code.locate(name)
             if located is not None and located.file is not None and located.file not in reached:
                 reached.add(located.file)
                 waiting.append(located.file)
     return reached
+
+
+def _imports_by_functions(code: PythonCode, file: str) -> Iterator[Import]:
+    """Yield the imports that stand in a function, and in nothing that may decide or catch."""
+    outline = code.outline(file)
+    for line in outline.imports_in_functions:
+        around = outline.around(len(code.before(file, line.line)) + 1)
+        if all(keyword in _SCOPES for keyword, _ in around):
+            yield code.resolved(line, package_of(file))
 
 
 def _is_public(file: str) -> bool:

@@ -19,6 +19,8 @@ from abiscan.python.changed_defaults import BY_FUNCTION, REMOVED_METHOD, may_nee
 from abiscan.python.guarded_callers import MOST_PARSED, Callers, Guard, size_of
 from abiscan.python.library import PythonCode, may_set_in
 from abiscan.python.mentions import (
+    ITEMSIZE,
+    ITEMSIZE_SINCE,
     OF_OBJECTS,
     TENSOR,
     TENSORS,
@@ -126,6 +128,9 @@ def _open_mentions(
             if name is not None and name.split(".")[1] not in DEVICE_MODULES:
                 missing.setdefault(name, set()).add(file)
     requested = {name: files for name, files in missing.items() if names.was_there(name)}
+    if names.has_module(ITEMSIZE_SINCE) is False:
+        files = {file for file in code.sources if is_for_users(file) and _may_ask_dtypes(code, file)}
+        requested |= {ITEMSIZE: files} if files else {}
     called = _doubtful_calls(code, names)
     for method, file in (*_calls_with_lists(code, names), *_calls_of_removed(code, names)):
         called.setdefault(method, set()).add(file)
@@ -149,6 +154,12 @@ def _attributes_in(source: bytes, uses: Collection[str], names: TorchNames) -> I
     classes = OF_OBJECTS.intersection(DEFINED_AS.get(use, use) for use in uses) - {TENSOR}
     for cls in classes if TENSORS.isdisjoint(uses) and b"(torch.Tensor)" not in source else classes | {TENSOR}:
         yield from (f"{cls}.{name}" for name in names.removed_from(cls) if f".{name}".encode() in source)
+
+
+def _may_ask_dtypes(code: PythonCode, file: str) -> bool:
+    """Whether a source may ask a dtype of torch how large an element is, and not one of numpy, going by its text."""
+    source = code.source(file)
+    return b".itemsize" in source and b"torch" in source and b"numpy" not in source
 
 
 def _operators_in(
@@ -327,7 +338,8 @@ def _is_handled(code: PythonCode, use: LaterUse, asking: Callable[[], list[bytes
         return _is_defined(code, operator) or (use.how != "call" and _is_known(code, operator.partition("::")[2]))
     if use.how == "object":  # it may be one of a class of the package
         bound = re.compile(rb"\bdef %b\b|\b%b\s*(?::[^=\n]+)?=[^=]" % (name.encode(), name.encode()))
-        return _is_known(code, name) or any(bound.search(code.source(file)) for file in code.sources)
+        is_text = use.name == ITEMSIZE and any(_is_quoted(name, code.source(file)) for file in code.sources)
+        return is_text or _is_known(code, name) or any(bound.search(code.source(file)) for file in code.sources)
     if use.how in {"option", "compile"}:  # to set it does not add it
         texts = [f'"{name}"'.encode(), f"'{name}'".encode()]
         looking = [source for source in map(code.source, code.sources) if b"hasattr(" in source]
@@ -338,7 +350,9 @@ def _is_handled(code: PythonCode, use: LaterUse, asking: Callable[[], list[bytes
             return True
     if use.how not in {"call", "method", "default", "omission", "package", "removed"}:
         return _is_known(code, name)
-    if use.how not in {"call", "method"}:
+    # What is compiled has no parameters that a function could be asked for: only a keyword may be left out.
+    is_asked = use.how == "call" or (use.how == "method" and use.arguments.keywords)
+    if not is_asked:
         sources = list(map(code.source, code.sources))
         words: Sequence[bytes] = BY_FUNCTION[use.name].handled if use.name in BY_FUNCTION else ()
     else:
@@ -380,6 +394,10 @@ def _is_known(code: PythonCode, name: str) -> bool:
     sources = (source for source in map(code.source, code.sources) if any(text in source for text in quoted))
     # A plain word may be a text for any reason: it counts where something of torch is looked up by a text.
     return code.may_set(name) or any(not _is_plain(name) or _LOOKS_UP.search(source) for source in sources)
+
+
+def _is_quoted(name: str, source: bytes) -> bool:
+    return f'"{name}"'.encode() in source or f"'{name}'".encode() in source
 
 
 def _is_defined(code: PythonCode, operator: str) -> bool:

@@ -2,7 +2,9 @@
 values alone.
 
 What is in a file is not known. But code that takes a configuration or a vocabulary from it shows that it is more than
-the state of a module, which every torch takes; so does code that saves something else in the same place.
+the state of a module, which every torch takes; so does code that saves something else in the same place, or under the
+keys that it asks for. A package that says in other places what files may hold knows that it matters: where it does not
+say so, and hands on what it loaded as a whole, that may be anything, too.
 """
 
 from __future__ import annotations
@@ -11,10 +13,11 @@ import ast
 import functools
 import itertools
 import re
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator
 from typing import Final, TypeAlias
 
 from abiscan.python.changed_defaults import LOAD, leaves_out
+from abiscan.python.kept_values import kept_and_asked
 from abiscan.python.late_bodies import walk_with
 from abiscan.python.library import PythonCode
 from abiscan.python.model import PythonLine
@@ -25,6 +28,9 @@ from abiscan.python.written import write_expression
 from abiscan.regex import regex
 
 _IMPORTING: Final = regex(rb"import")
+_SAID: Final = regex(rb"\bweights_only\s*=\s*(True|False)\b")
+_OF_CHECKPOINTS: Final = regex(rb"(?i)checkpoint|ckpt|state|save|loaded")
+"""What is in the text of functions that make, or read, a checkpoint."""
 _OF_OBJECTS: Final = regex(
     r"(model_|train(ing)?_)?(args|cfg|conf|config|opt|options)|h(yper_?)?param(eter)?s|\w*(vocab|tokenizer|transform)\w*"
     r"|(replay_)?buffer|attr_dict|attributes"
@@ -61,13 +67,22 @@ def open_loads(code: PythonCode) -> Iterator[PythonLine]:
     files = [file for file in code.files_using(LOAD.function) if is_for_users(file)]
     if not files or any(word in code.source(file) for file in code.sources for word in LOAD.handled):
         return
+    # Who passes it in one place of a module knows it in the others of that.
+    said: dict[str, set[bytes]] = {}
+    for file in files:
+        said.setdefault(file.partition("/")[0], set()).update(match[1] for match in _SAID.finditer(code.source(file)))
     for file in files:
         tree = code.tree(file)
-        yield from (PythonLine(file=file, line=load.lineno) for load in _loads_of_objects(tree)) if tree else ()
+        loads = _loads_of_objects(tree, said[file.partition("/")[0]]) if tree else ()
+        yield from (PythonLine(file=file, line=load.lineno) for load in loads)
 
 
-def _loads_of_objects(tree: ast.Module) -> Iterator[ast.Call]:
-    names, saves = _names_of(tree, "load"), _names_of(tree, "save")
+def _loads_of_objects(tree: ast.Module, said: Collection[bytes]) -> Iterator[ast.Call]:
+    """Yield the loads of what may be more than tensors.
+
+    :param said: what the package passes in other places for what files may hold
+    """
+    names, saves = names_of(tree, "load"), names_of(tree, "save")
     words = {re.escape(name.rpartition(".")[2].encode()) for name in (*names, *saves)}
     nodes = list(walk_with(tree, re.compile(b"|".join(sorted(words)) or b"(?!)")))
     modules = _modules_of(nodes)
@@ -80,11 +95,33 @@ def _loads_of_objects(tree: ast.Module) -> Iterator[ast.Call]:
         for save in itertools.islice(body.calls(saves), _MOST_LOADS)
         if len(save.args) > 1 and (place := body.place(save.args[1])) and body.is_object(save.args[0])
     }
-    for body in bodies:
-        for load in itertools.islice((load for load in body.calls(names) if leaves_out(load, LOAD)), _MOST_LOADS):
-            is_of_objects = bool(saved and load.args) and body.place(load.args[0]) in saved
-            if (is_of_objects and not body.loads_state(load)) or body.keeps_objects(load):
-                yield load
+    open_loads = [
+        (body, load)
+        for body in bodies
+        for load in itertools.islice((load for load in body.calls(names) if leaves_out(load, LOAD)), _MOST_LOADS)
+    ]
+    keeps_numpy = bool(open_loads) and any(map(_has_calls(saves), nodes)) and _keeps_numpy(tree, saves)
+    for body, load in open_loads:
+        is_of_objects = bool(saved and load.args) and body.place(load.args[0]) in saved
+        if (
+            (is_of_objects and not body.loads_state(load))
+            or body.keeps_objects(load)
+            or (keeps_numpy and not body.is_state(load))
+            or (said and body.hands_on(load, is_for_objects=b"False" in said))
+        ):
+            yield load
+
+
+def _has_calls(functions: Collection[str]) -> Callable[[ast.AST], bool]:
+    return lambda node: isinstance(node, ast.Call) and _name_of(node.func) in functions
+
+
+def _keeps_numpy(tree: ast.Module, saves: Collection[str]) -> bool:
+    """Whether a source asks checkpoints for what it saves in them as values of numpy."""
+    imports = [node for node in walk_with(tree, _IMPORTING) if isinstance(node, ast.Import)]
+    aliases = [alias for node in imports for alias in node.names]
+    numpy = {alias.asname or alias.name for alias in aliases if alias.name == "numpy"}
+    return bool(kept_and_asked(list(walk_with(tree, _OF_CHECKPOINTS)), saves, numpy))
 
 
 class _Body:
@@ -95,7 +132,7 @@ class _Body:
     """
 
     def __init__(self, node: ast.AST, cls: ast.ClassDef | None, modules: Collection[str]) -> None:
-        self._cls, self._modules = cls, modules
+        self._node, self._cls, self._modules = node, cls, modules
         self._self = _first_parameter(node) if cls else None
         self._parents: dict[ast.AST, ast.AST] = {}
         self._parts: list[ast.AST] = []
@@ -186,6 +223,38 @@ class _Body:
             for part in self._parts
         )
 
+    def is_state(self, load: ast.Call) -> bool:
+        """Whether what is loaded is certainly a state, as it is passed to what takes one: ``m.load_state_dict(…)``."""
+        outer = self._parents.get(load)
+        return isinstance(outer, ast.Call) and _is_for_state(outer.func)
+
+    def hands_on(self, load: ast.Call, *, is_for_objects: bool) -> bool:
+        """Whether what is loaded is only returned as a whole, or passed to a method or function of a module, which is
+        not for states.
+
+        :param is_for_objects: whether the package loads objects in other places, so that names say little
+        """
+        outer = self._parents.get(load)
+        names = {name for bound, value in self._bound if value is load for name in bound}
+        if isinstance(outer, ast.Return):
+            return is_for_objects or not _OF_STATE.search(getattr(self._node, "name", ""))
+        if not isinstance(outer, ast.Assign) or len(names) != 1:
+            return False
+        uses = [part for part in self._parts if isinstance(part, ast.Name) and part.id in names]
+        reads = [part for part in uses if isinstance(part.ctx, ast.Load)]
+        return bool(reads) and len(uses) == len(reads) + 1 and all(map(self._is_passed_whole, reads))
+
+    def _is_passed_whole(self, part: ast.AST) -> bool:
+        """Whether an object is returned, or an argument of a function of a class that is not for states."""
+        user = self._parents.get(part)
+        if isinstance(user, ast.keyword):
+            if user.arg is None or user.arg.endswith(("state", "state_dict", "weights")):
+                return False
+            user = self._parents.get(user)
+        if isinstance(user, ast.Call):
+            return not _is_for_state(user.func) and (_name_of(user.func) or "")[:1].isupper()
+        return isinstance(user, ast.Return)
+
     def keeps_objects(self, load: ast.Call) -> bool:
         """Whether what a file is asked for is an object of some class, going by its key."""
         # What it is bound to, and what is made of that in turn.
@@ -255,7 +324,7 @@ def _name_of(function: ast.expr) -> str | None:
     return function.id if isinstance(function, ast.Name) else None
 
 
-def _names_of(tree: ast.Module, function: str) -> frozenset[str]:
+def names_of(tree: ast.Module, function: str) -> frozenset[str]:
     """Return what a source calls a function of ``torch``."""
     names = set[str]()
     for node in walk_with(tree, _IMPORTING):

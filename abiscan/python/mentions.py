@@ -8,7 +8,7 @@ import re
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
-from typing import Final, TypeGuard
+from typing import TYPE_CHECKING, Final, TypeGuard
 
 from msgspec import Struct, field
 from msgspec.structs import replace
@@ -42,13 +42,15 @@ from abiscan.python.operator_calls import (
     OPERATORS,
     KnownOperators,
     compiled_function,
+    dimensions_in,
     keyword_refusal,
+    passed_dimensions,
     passes_list,
 )
 from abiscan.python.private_names import written_name
 from abiscan.python.refusals import PassedArguments, parse_parameters, refusal
 from abiscan.python.settled_conditions import SettledConditions
-from abiscan.python.sole_bindings import SETTING_AROUND, sole_bindings
+from abiscan.python.sole_bindings import SETTING_AROUND
 from abiscan.python.torch_classes import CLASSES, DEFINED_AS
 from abiscan.python.torch_names import COMPANIONS, DEVICE_MODULES, Callee, TorchNames, is_core
 from abiscan.python.torch_options import COMPILE, options_in
@@ -78,6 +80,9 @@ from abiscan.python.version_questions import (
     not_raised_again,
 )
 
+if TYPE_CHECKING:
+    from abiscan.python.version_tests import Find
+
 _KNOWN: Final = frozenset({"torch", *COMPANIONS})
 """The packages whose names are known."""
 TENSOR: Final = "torch.Tensor"
@@ -91,6 +96,9 @@ TENSORS: Final = frozenset(
 """Functions that return a tensor."""
 OF_OBJECTS: Final = CLASSES - {"torch.nn.Parameter", "torch.utils.data.Dataset"}
 """The classes whose objects are looked at: not tensors twice, nor those whose attributes are mostly of the package."""
+ITEMSIZE: Final = "torch.dtype.itemsize"
+ITEMSIZE_SINCE: Final = "torch.compiler"
+"""A module that came in the same release, 2.1.0 (torch/csrc/Dtype.cpp): whether a compiled class has a name is open."""
 _VERSIONS: Final = frozenset({"torch.__version__", "torch.version.__version__"})
 _RAISED: Final = {"fake": {"RuntimeError"}, "compile": {"RuntimeError"}, "attribute": set[str](), "option": set[str]()}
 """The exceptions that uses of a name end in, by how they use it, other than ``AttributeError`` and those of imports."""
@@ -291,6 +299,8 @@ class Mentions:
         if isinstance(statement, ast.If) and (truth := self._truth(statement.test, scope)) is not None:
             taken = statement.body if truth else statement.orelse
             return bool(taken) and isinstance(taken[-1], EXITS)
+        if isinstance(statement, ast.Assert) and (truth := self._truth(statement.test, scope)) is not None:
+            return not truth
         if scope.caught & CATCHING_IMPORTS and isinstance(statement, (ast.Import, ast.ImportFrom)):
             return not self._surely_succeeds(statement)
         return guards_what_follows(statement, scope.values)
@@ -356,9 +366,12 @@ class Mentions:
         elif isinstance(node, (ast.Try, TryStar)):
             yield from self._try(node, scope)
         elif isinstance(node, ast.BoolOp):
+            goes_on = isinstance(node.op, ast.And)
             for value in node.values:
                 yield from self._node(value, scope)
-                scope = _guarded(scope) if is_guard(value, scope.values) else scope
+                if (truth := self._truth(value, scope)) is not goes_on:
+                    is_deciding = truth is not None or is_guard(value, scope.values)
+                    scope = _guarded(scope) if is_deciding else scope
         elif isinstance(node, (ast.With, ast.AsyncWith)):
             for item in node.items:
                 yield from self._node(item.context_expr, scope)
@@ -441,48 +454,50 @@ class Mentions:
         return lacking is not None and lacking.split(".")[1] not in DEVICE_MODULES
 
     def _truth(self, test: ast.expr, scope: _Scope) -> bool | None:
-        """Whether a condition holds in this torch that asks whether a module of it has a name; None for all others."""
+        """Whether a condition holds in this torch that asks for its version, or for a name of it; None for all
+        others.
+        """
         if isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
             inner = self._truth(test.operand, scope)
             return None if inner is None else not inner
         if is_type_checking(test):
             return False
-        if not (isinstance(test, ast.Call) and isinstance(test.func, ast.Name) and test.func.id == "hasattr"):
-            return self._version_truth(test, scope)
-        owner = self._full_name(test.args[0], scope)[1] if len(test.args) == 2 else None
-        name = test.args[1].value if owner and isinstance(test.args[1], ast.Constant) else None
-        # The names that are known are those of one package.
-        if owner is None or owner.partition(".")[0] != self._names.top:
+        if self._names.release is None:
             return None
-        if not isinstance(name, str) or not name.isidentifier():
+        # Few packages have a condition where it matters.
+        from abiscan.python.version_names import full_name
+        from abiscan.python.version_names import is_version as is_version_there
+        from abiscan.python.version_tests import Found, truth_of
+
+        def find(name: str) -> Found | None:
+            return None if any(name in names for names in scope.origins[:-1]) else self._find(name)
+
+        def is_version(node: ast.expr, here: Find) -> bool:
+            if here is not find:
+                return is_version_there(node, here)
+            return isinstance(node, ast.Attribute) and self._full_name(node, scope)[1] in _VERSIONS
+
+        def has(owner: ast.expr, name: str, here: Find) -> bool | None:
+            return self._has(self._full_name(owner, scope)[1] if here is find else full_name(owner, here), name)
+
+        return truth_of(test, self._names.release, is_version, find, has)
+
+    def _has(self, owner: str | None, name: str) -> bool | None:
+        """Whether what has a full name has an attribute in this torch."""
+        # The names that are known are those of one package.
+        if owner is None or owner.partition(".")[0] != self._names.top or not name.isidentifier():
             return None
         full = f"{owner}.{name}"
         lacking = lacking_part(self._names, full)
         if lacking is not None:
             return None if lacking.split(".")[1] in DEVICE_MODULES or len(lacking) < len(full) else False
-        return True if self._names.has(owner, name) else None
+        # That there is a module which torch may import says nothing of what is in it.
+        is_module = not name.startswith("_") and self._names.may_import(owner, name)
+        return True if is_module or self._names.has(owner, name) else None
 
     @functools.cached_property
-    def _statements(self) -> Mapping[str, ast.stmt]:
-        return sole_bindings(self._tree) if self._tree else {}
-
-    def _version_truth(self, test: ast.expr, scope: _Scope) -> bool | None:
-        """Whether a condition on the version of torch holds."""
-        if self._names.release is None:
-            return None
-        # Few packages have a condition where it matters.
-        from abiscan.python.version_tests import Find, Found, truth_of
-
-        statements = self._statements
-
-        def is_version(node: ast.expr, _: Find) -> bool:
-            return isinstance(node, ast.Attribute) and self._full_name(node, scope)[1] in _VERSIONS
-
-        def find(name: str) -> Found | None:
-            statement = None if any(name in names for names in scope.origins[:-1]) else statements.get(name)
-            return None if statement is None else Found(statement, find)
-
-        return truth_of(test, self._names.release, is_version, find)
+    def _find(self) -> Find:
+        return self._settled.find_in(self._file)
 
     def _full_name(self, node: ast.expr, scope: _Scope) -> tuple[ast.expr, str | None, str | None]:
         """Return what attributes are taken of, their full name if that is of torch, and what the first part is."""
@@ -555,6 +570,10 @@ class Mentions:
 
     def _attribute(self, node: ast.Attribute, scope: _Scope) -> Iterator[Mention]:
         value, full, origin = self._full_name(node, scope)
+        if node.attr == "itemsize" and ITEMSIZE in self._wanted and isinstance(node.value, ast.Attribute):
+            # Of a tensor's dtype, or of what holds one: ``weight.quant_storage.itemsize``.
+            mention = self._name_mention(ITEMSIZE, node.lineno, scope, how="object")
+            yield replace(mention, guarded=mention.asked, doubtful=True)
         if isinstance(value, ast.Name) and value.id in scope.objects:
             yield from self._of_object(node, scope.objects[value.id], scope)
         elif not isinstance(value, ast.Name):
@@ -628,9 +647,22 @@ class Mentions:
         name = method.removeprefix(METHODS)
         if name == REMOVED_METHOD and full is None and calls_removed(node):
             yield self._call_mention(method, REMOVED, node, scope, how="method")
-        elif passes_list(node):
+        else:
             error = f"{name}() received an invalid combination of arguments"
-            yield self._call_mention(method, error, node, scope, how="method")
+            if passes_list(node):
+                yield self._call_mention(method, error, node, scope, how="method")
+            elif self._may_pass_several(node):
+                yield replace(self._call_mention(method, error, node, scope, how="method"), doubtful=True)
+
+    def _may_pass_several(self, node: ast.Call) -> bool:
+        """Whether a call passes on the dimensions that its function takes, which does not ask how many these are."""
+        name = passed_dimensions(node)
+        function = self._function_around(node.lineno) if name is not None else None
+        if function is None or name not in dimensions_in(function):
+            return False
+        calls = (part for part in walk(function) if isinstance(part, ast.Call) and part.args)
+        asking = (part for part in calls if getattr(part.func, "id", "") in {"isinstance", "len", "type"})
+        return all(getattr(part.args[0], "id", "") != name for part in asking)
 
     def _leaves_out(self, node: ast.Call, changed: ChangedDefault, scope: _Scope) -> bool:
         """Whether a call leaves a parameter to its default, which is another one in this torch; or whether it passes an
@@ -650,14 +682,19 @@ class Mentions:
         body = self._tree.body if self._tree else []
         made: list[ast.expr | None] = [value]
         if isinstance(value, ast.Name):
-            functions = (node for node in walk(self._tree) if isinstance(node, _DEFINED[:2])) if self._tree else ()
-            around = [node for node in functions if node.lineno <= line <= (node.end_lineno or 0)]
-            innermost = max(around, key=lambda node: node.lineno, default=None)
+            innermost = self._function_around(line)
             bound = [pair for part in (walk(innermost) if innermost else ()) for pair in bound_by(part)]
             made = [item for name, item in bound if name == value.id]
         classes = {node.name: node for node in body if isinstance(node, ast.ClassDef)}
         found = [classes.get(getattr(item.func, "id", "")) if isinstance(item, ast.Call) else None for item in made]
         return [] if None in found else [cls for cls in found if cls is not None]
+
+    def _function_around(self, line: int) -> ast.FunctionDef | ast.AsyncFunctionDef | None:
+        """Return the innermost function that has a line."""
+        parts = walk(self._tree) if self._tree else ()
+        functions = [node for node in parts if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef))]
+        around = [node for node in functions if node.lineno <= line <= (node.end_lineno or 0)]
+        return max(around, key=lambda node: node.lineno, default=None)
 
     @functools.cached_property
     def _foreign(self) -> frozenset[str]:

@@ -9,6 +9,7 @@ from typing import Final, Protocol
 
 from msgspec import Struct
 
+from abiscan.python.nodes import walk
 from abiscan.python.refusals import ParameterList, PassedArguments
 from abiscan.python.torch_texts import DEFAULT_OVERLOAD
 from abiscan.python.torch_uses import CallText, read_call
@@ -127,14 +128,36 @@ LISTED: Final = "dim"
 """The parameter that takes several dimensions where it once took one: ``any(dim=(0, 1))`` since 2.2."""
 _OF_LIST: Final = rb"%b\s*=\s*[\[(]\s*-?\d" % LISTED.encode()
 _LIST: Final = regex(_OF_LIST)
+_PARAMETER: Final = regex(rb"\bdims?\s*:[^)\n=]*?(?:[Tt]uple|Sequence|[Ll]ist)\[")
+_WITH_PARAMETER: Final = regex(rb"\.([a-z_]\w*)\((?:dim\s*=\s*)?dims?\s*[,)]")
 _WITH_LIST: Final = regex(rb"\.([a-z_]\w*)\((?:[^()]*,)?\s*" + _OF_LIST)
 
 
 def methods_with_lists(source: bytes) -> frozenset[str]:
     """Return the methods, or functions, that a source gives several dimensions by number, going by its text."""
-    if _LIST.search(source) is None:  # that is searched for in a small part of the time
-        return frozenset()
-    return frozenset(match[1].decode() for match in _WITH_LIST.finditer(source))
+    # These are searched for in a small part of the time.
+    found = set(_WITH_LIST.finditer(source)) if _LIST.search(source) is not None else set()
+    if _PARAMETER.search(source) is not None:
+        found |= set(_WITH_PARAMETER.finditer(source))
+    return frozenset(match[1].decode() for match in found)
+
+
+def dimensions_in(function: ast.FunctionDef | ast.AsyncFunctionDef) -> frozenset[str]:
+    """Return the parameters of a function that may be several dimensions, as their annotations say."""
+    parameters = [*function.args.posonlyargs, *function.args.args, *function.args.kwonlyargs]
+    return frozenset(part.arg for part in parameters if part.annotation is not None and _says_tuple(part.annotation))
+
+
+def _says_tuple(annotation: ast.expr) -> bool:
+    names = {getattr(part, "attr", getattr(part, "id", "")) for part in walk(annotation)}
+    return not names.isdisjoint({"Tuple", "tuple", "Sequence", "List", "list"})
+
+
+def passed_dimensions(call: ast.Call) -> str | None:
+    """Return the name of the variable that a call passes as its dimensions: ``x.squeeze(dim)``."""
+    named = [item.value for item in call.keywords if item.arg == LISTED]
+    value = next(iter([*named, *call.args[:1]]), None)
+    return value.id if isinstance(value, ast.Name) else None
 
 
 def passes_list(call: ast.Call) -> bool:

@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from abiscan.python.mentions import LaterUse
     from abiscan.python.numpy_needs import NumpyNeed
     from abiscan.python.operator_calls import Overload
+    from abiscan.python.saved_modules import AddedAttribute
     from abiscan.python.version_refusals import OwnRefusal
 
 _LIMITS: Final = Limits()
@@ -130,8 +131,10 @@ class PackageReader:
         if not names:
             return ()
         from abiscan.python.device_modules import uses_on_cpus
+        from abiscan.python.kept_keywords import kept_keywords
         from abiscan.python.later_names import later_uses
         from abiscan.python.mentions import LaterUse
+        from abiscan.python.passed_defaults import passed_defaults
 
         with _without_collector():
             code = self._code_for(world, surroundings)[0]
@@ -140,7 +143,11 @@ class PackageReader:
                 LaterUse(name=use.name, file=use.file, line=use.line, function=use.function, how="device")
                 for use in uses_on_cpus(code, names)
             )
-            return tuple(sorted((*later_uses(code, names, _companions_of(code, world), own, imported), *on_cpus)))
+            later = later_uses(code, names, _companions_of(code, world), own, imported)
+            named = {(use.name, use.error) for use in later}
+            passed = (*kept_keywords(code, names), *passed_defaults(code, names))
+            kept = (use for use in passed if (use.name, use.error) not in named)
+            return tuple(sorted((*later, *kept, *on_cpus)))
 
     def own_refusals(self, world: World, surroundings: Surroundings | None = None) -> tuple[OwnRefusal, ...]:
         """Return the functions that refuse the torch of a target themselves: see ``version_refusals``."""
@@ -191,12 +198,28 @@ class PackageReader:
             self._open_loads = tuple(open_loads(code))
         return self._open_loads
 
+    def old_modules(
+        self, world: World, surroundings: Surroundings | None = None
+    ) -> tuple[tuple[AddedAttribute, ...], tuple[PythonLine, ...]]:
+        """Return what modules lack that an older torch has saved, and where they are loaded: see ``saved_modules``."""
+        names = world.torch_names
+        code = self._code_for(world, surroundings)[0]
+        if not names or "torch.load" not in code.all_torch_uses:
+            return (), ()
+        from abiscan.python.loaded_files import refuses_objects
+        from abiscan.python.saved_modules import added_attributes, loads_of_modules
+
+        # What refuses whole objects by its default is another finding.
+        attributes = () if refuses_objects(names) else added_attributes(names)
+        lines = tuple(loads_of_modules(code)) if attributes else ()
+        return (attributes, lines) if lines else ((), ())
+
     def dropped_imports(self, world: World, surroundings: Surroundings | None = None) -> tuple[DroppedImport, ...]:
         """Return what the code imports that new releases of other packages no longer have: see ``dropped_modules``."""
         code = self._code_for(world, surroundings)[0]
         # What the module knows of, by its words: few packages have any of it.
         if "torch.utils.cpp_extension" not in code.all_torch_uses and not any(
-            b"pkg_resources" in source for source in map(code.source, code.sources)
+            b"pkg_resources" in source or b"torchdata" in source for source in map(code.source, code.sources)
         ):
             return ()
         from abiscan.python.dropped_modules import dropped_imports

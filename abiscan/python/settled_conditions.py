@@ -11,7 +11,7 @@ import builtins
 import re
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
 from msgspec import Struct
@@ -20,6 +20,7 @@ from abiscan.python.bound_names import names_bound_by, names_bound_in
 from abiscan.python.late_bodies import definitions_in
 from abiscan.python.library import PythonCode
 from abiscan.python.nodes import walk
+from abiscan.python.sole_bindings import sole_bindings
 from abiscan.python.source_parts import having
 from abiscan.python.sources import is_for_users
 from abiscan.python.torch_names import TorchNames
@@ -37,7 +38,8 @@ from abiscan.python.version_guards import (
     says_torch,
     says_version,
 )
-from abiscan.python.version_tests import truth_of
+from abiscan.python.version_names import module_finder
+from abiscan.python.version_tests import Find, truth_of
 from abiscan.regex import regex
 
 _MOST_PARSED: Final = 2_000_000
@@ -69,11 +71,22 @@ class SettledConditions:
         self._asking: dict[str, bool] = {}
         self._denying: dict[str, bool] = {}
         self._bound: dict[tuple[str, str], _Bindings] = {}
+        self._sole_bindings: dict[str, Mapping[str, ast.stmt] | None] = {}
 
     def marks_among(self, nodes: Iterable[ast.AST], file: str) -> frozenset[str]:
         """Return what stands for them among the values of some parts of a source: see ``version_guards``."""
         tree = self._code.tree(file)
         return self._flags_of(tree, file).union(self._marks_in(tree, nodes, file)) if tree else frozenset()
+
+    def find_in(self, file: str) -> Find:
+        """Return what finds the names in a source, there or where it imports them from."""
+        return module_finder(self._code, file, self._bindings_in)
+
+    def _bindings_in(self, file: str) -> Mapping[str, ast.stmt] | None:
+        if file not in self._sole_bindings:
+            tree = self._code.tree(file) if file in self._code.sources else None
+            self._sole_bindings[file] = None if tree is None else sole_bindings(tree)
+        return self._sole_bindings[file]
 
     def may_ask(self, name: str) -> bool:
         """Whether any source binds a name to something whose words may ask for a version:

@@ -316,6 +316,13 @@ def specifier_of(files: PackageFiles, name: str, *, with_extras: bool = False) -
     return ",".join(specifiers) or None
 
 
+def names_distribution(files: PackageFiles, name: str) -> bool:
+    """Whether the metadata of a package require a distribution, be it for an extra."""
+    spelled = b"[-_.]+".join(map(re.escape, normalized(name).encode().split(b"_")))
+    required = re.compile(rb"(?mi)^Requires-Dist:[ \t]*%b(?![\w.-])" % spelled)
+    return any(required.search(files.read(path)) for path in files.members if path.endswith(".dist-info/METADATA"))
+
+
 def _is_for(system: PythonSystem, line: str) -> bool:
     marker = line.partition(";")[2]
     if not _NAMES_SYSTEM.search(marker) or "platform_machine" in marker:

@@ -219,6 +219,11 @@ class TorchNames(Struct):
             return False
         return not last.startswith(around.prefixes) and all(self._of_star(star, last) is False for star in around.stars)
 
+    def may_import(self, owner: str, name: str) -> bool:
+        """Whether a module binds a name on some of its ways that is a module in it: most likely by importing that."""
+        names = self.source.module(owner)
+        return names is not None and name in names.possible and self.source.is_module(f"{owner}.{name}")
+
     def lacking(self, uses: frozenset[str]) -> tuple[str, ...]:
         """Return those of some dotted names (``torch.nn.Nope``) that are certainly not there."""
         if uses not in self._lacking:

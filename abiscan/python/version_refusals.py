@@ -8,18 +8,17 @@ from __future__ import annotations
 
 import ast
 import functools
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
 from msgspec import Struct
 
-from abiscan.python.bound_names import names_bound_in
-from abiscan.python.dynamic_names import absolute_name, package_of
-from abiscan.python.library import LocatedModule, PythonCode
+from abiscan.python.library import PythonCode
 from abiscan.python.nodes import walk
 from abiscan.python.sole_bindings import sole_bindings
 from abiscan.python.sources import is_for_users
-from abiscan.python.version_tests import Find, Found, truth_of
+from abiscan.python.version_names import inside, is_version, module_finder
+from abiscan.python.version_tests import Find, truth_of
 from abiscan.regex import regex
 
 _REFUSES: Final = regex(rb"\n[ \t]+(?:if ([^\n]{1,400}?):\s*raise|assert ([^\n]{1,400}))\b")
@@ -27,8 +26,6 @@ _OF_VERSIONS: Final = regex(rb"(?i)torch|version")
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 _DEFINITIONS = (*_FUNCTIONS, ast.ClassDef)
 _LEAVING = (ast.Return, ast.Yield, ast.YieldFrom)
-_MOST_MODULES: Final = 4
-"""From how many modules to the next the import of a constant is followed."""
 
 
 class OwnRefusal(Struct, frozen=True, order=True, kw_only=True):
@@ -56,7 +53,7 @@ def own_refusals(code: PythonCode, release: str) -> Iterator[OwnRefusal]:
         lines = _lines_that_may_refuse(code.source(file))
         tree = code.tree(file) if lines else None
         if tree is not None:
-            find = _finder(code, file, bindings_in)
+            find = module_finder(code, file, bindings_in)
             for name, function in _functions_of(tree.body, ""):
                 # Where a function ends is known before its body is parsed.
                 within = range(function.lineno, (function.end_lineno or 0) + 1)
@@ -88,12 +85,12 @@ def _functions_of(
 def _refusals_in(
     function: ast.FunctionDef | ast.AsyncFunctionDef, name: str, file: str, release: str, find: Find
 ) -> Iterator[OwnRefusal]:
-    find_here = _inside(function, find)
+    find_here = inside(function, find)
     for statement in function.body:
         if isinstance(statement, ast.Raise) or any(isinstance(part, _LEAVING) for part in walk(statement)):
             return
         if isinstance(statement, (ast.If, ast.Assert)):
-            truth = truth_of(statement.test, release, _is_version, find_here)
+            truth = truth_of(statement.test, release, is_version, find_here)
             if truth is not None and (error := _error_of(statement, holds=truth)):
                 yield OwnRefusal(error=error, file=file, line=statement.lineno, function=name)
                 return
@@ -119,65 +116,3 @@ def _text_of(node: ast.expr) -> str:
     if isinstance(node, ast.JoinedStr):
         return "".join(map(_text_of, node.values))
     return node.value if isinstance(node, ast.Constant) and isinstance(node.value, str) else "…"
-
-
-def _is_version(node: ast.expr, find: Find) -> bool:
-    """Whether an expression is ``torch.__version__``, or ``torch.version.__version__``."""
-    if not (isinstance(node, ast.Attribute) and node.attr == "__version__"):
-        return False
-    owner = node.value
-    if isinstance(owner, ast.Attribute) and owner.attr == "version":
-        owner = owner.value
-    found = find("torch") if isinstance(owner, ast.Name) and owner.id == "torch" else None
-    imported = found.statement.names if found and isinstance(found.statement, ast.Import) else []
-    return any(
-        (alias.name == "torch" and alias.asname in {None, "torch"})
-        or (alias.name.startswith("torch.") and alias.asname is None)
-        for alias in imported
-    )
-
-
-def _inside(function: ast.FunctionDef | ast.AsyncFunctionDef, around: Find) -> Find:
-    """Return what finds the names in a function."""
-    own = sole_bindings(function)
-    parameters = {part.arg for part in walk(function.args) if isinstance(part, ast.arg)}
-    bound = parameters.union(name for statement in function.body for name in names_bound_in(statement))
-
-    def find(name: str) -> Found | None:
-        if name not in bound:
-            return around(name)
-        return None if name in parameters else _found(own.get(name), find)
-
-    return find
-
-
-def _found(statement: ast.stmt | None, find: Find) -> Found | None:
-    if statement is None:
-        return None
-    return Found(statement, _inside(statement, find) if isinstance(statement, _FUNCTIONS) else find)
-
-
-def _finder(code: PythonCode, file: str, bindings_in: Callable[[str], Mapping[str, ast.stmt] | None]) -> Find:
-    """Return what finds the names in a module, there or where it imports them from."""
-
-    def find(name: str) -> Found | None:
-        here = file
-        for _ in range(_MOST_MODULES):
-            statement = (bindings_in(here) or {}).get(name)
-            located = _located(code, here, statement)
-            if located is None or not isinstance(statement, ast.ImportFrom):
-                return _found(statement, find if here == file else _finder(code, here, bindings_in))
-            if located.file is None:
-                return None
-            name = next((alias.name for alias in statement.names if (alias.asname or alias.name) == name), name)
-            here = located.file
-        return None
-
-    return find
-
-
-def _located(code: PythonCode, file: str, statement: ast.stmt | None) -> LocatedModule | None:
-    """Return the module of the package that a statement of a file imports from; None for others."""
-    if not isinstance(statement, ast.ImportFrom):
-        return None
-    return code.locate(absolute_name(package_of(file), f"{'.' * statement.level}{statement.module or ''}"))

@@ -37,15 +37,26 @@ class _UnclearError(Exception):
     """A part of a condition is not understood."""
 
 
-def truth_of(test: ast.expr, release: str, is_version: Callable[[ast.expr, Find], bool], find: Find) -> bool | None:
+Has: TypeAlias = "Callable[[ast.expr, str, Find], bool | None]"
+"""Whether what an expression stands for has a name in a release; None if it is not of torch, or that is not known."""
+
+
+def truth_of(
+    test: ast.expr,
+    release: str,
+    is_version: Callable[[ast.expr, Find], bool],
+    find: Find,
+    has: Has = lambda _owner, _name, _find: None,
+) -> bool | None:
     """Whether a condition holds in a release; None if that is not known, or it does not depend on its version.
 
     :param is_version: whether an expression is ``torch.__version__``, where names are found in this way
     :param find: what finds the names in the condition
+    :param has: what ``hasattr`` says of names of torch
     """
     answers: set[bool] = set()
     for build in (release, f"{release}+cpu"):
-        evaluator = _Evaluator(build, is_version, find)
+        evaluator = _Evaluator(build, is_version, find, has)
         try:
             answer = evaluator.value(test, {})
         except (_UnclearError, ArithmeticError, LookupError, TypeError, ValueError):
@@ -62,8 +73,8 @@ class _Evaluator:
     :ivar asked: whether one did
     """
 
-    def __init__(self, version: str, is_version: Callable[[ast.expr, Find], bool], find: Find) -> None:
-        self._version, self._is_version, self._find = version, is_version, find
+    def __init__(self, version: str, is_version: Callable[[ast.expr, Find], bool], find: Find, has: Has) -> None:
+        self._version, self._is_version, self._find, self._has = version, is_version, find, has
         self._steps = 0
         self.asked = False
 
@@ -94,7 +105,7 @@ class _Evaluator:
         if isinstance(node, (ast.GeneratorExp, ast.ListComp)):
             return self._converted(node, names)
         if isinstance(node, ast.Call):
-            return self._call(node, names)
+            return self._has_name(node) if getattr(node.func, "id", "") == "hasattr" else self._call(node, names)
         raise _UnclearError
 
     def _text(self, node: ast.expr, names: Mapping[str, object]) -> object:
@@ -135,14 +146,29 @@ class _Evaluator:
             values = [self.value(item, names) for item in (node.left, *node.comparators)]
             pairs = zip(node.ops, values, values[1:], strict=False)
             return all(_compare(sign, left, right) for sign, left, right in pairs)
-        values = [self.value(item, names) for item in (node.values if isinstance(node, ast.BoolOp) else [node.operand])]
-        if not all(isinstance(value, bool) for value in values):
-            raise _UnclearError
         if isinstance(node, ast.BoolOp):
-            return all(values) if isinstance(node.op, ast.And) else any(values)
-        if not isinstance(node.op, ast.Not):
+            return self._all_or_any(node, names)
+        value = self.value(node.operand, names)
+        if not isinstance(value, bool) or not isinstance(node.op, ast.Not):
             raise _UnclearError
-        return not values[0]
+        return not value
+
+    def _all_or_any(self, node: ast.BoolOp, names: Mapping[str, object]) -> bool:
+        """Return what ``and`` and ``or`` give, where one part may decide whatever the others are."""
+        deciding = isinstance(node.op, ast.Or)
+        is_unclear = False
+        for item in node.values:
+            here, asked = self._find, self.asked
+            try:
+                value = self.value(item, names)
+            except (_UnclearError, ArithmeticError, LookupError, TypeError, ValueError):
+                value, self._find, self.asked = None, here, asked
+            if value is deciding:
+                return deciding
+            is_unclear |= not isinstance(value, bool)
+        if is_unclear:
+            raise _UnclearError
+        return not deciding
 
     def _converted(self, node: ast.GeneratorExp | ast.ListComp, names: Mapping[str, object]) -> object:
         """Return the numbers in ``int(part) for part in parts``."""
@@ -164,7 +190,7 @@ class _Evaluator:
             raise _UnclearError
         found = self._find(called) if isinstance(node.func, ast.Name) else None
         if found is not None and isinstance(found.statement, _DEFINITIONS):
-            return self._result(found, [self.value(item, names) for item in node.args])
+            return self._result(found, node.args, names)
         if called in {"RequirementCache", "compare_version"}:
             if found is None or not _is_of_lightning(found.statement):
                 raise _UnclearError
@@ -185,6 +211,16 @@ class _Evaluator:
         if converter is None or not isinstance(node.func, ast.Name):
             raise _UnclearError
         return converter(values[0])
+
+    def _has_name(self, node: ast.Call) -> bool:
+        """Return what ``hasattr`` says of a module or a class of torch."""
+        owner, name = node.args
+        text = name.value if isinstance(name, ast.Constant) else None
+        answer = self._has(owner, text, self._find) if isinstance(text, str) else None
+        if answer is None:
+            raise _UnclearError
+        self.asked = True
+        return answer
 
     def _installed(self, called: str, arguments: list[ast.expr], names: Mapping[str, object]) -> bool:
         """Return whether the torch that is installed is as required: ``RequirementCache("torch>=2.1")``."""
@@ -209,13 +245,16 @@ class _Evaluator:
         self.asked = True
         return answer
 
-    def _result(self, found: Found, values: list[object]) -> object:
+    def _result(self, found: Found, arguments: list[ast.expr], names: Mapping[str, object]) -> object:
         """Return what a function of the package returns that has a single statement besides its docstring and
         imports.
         """
         function = found.statement
         if not isinstance(function, ast.FunctionDef):
             raise _UnclearError
+        if _checks_version(function):
+            return _is_as_required(*(self._text(item, names) for item in arguments))
+        values = [self.value(item, names) for item in arguments]
         body = [
             part
             for part in function.body
@@ -227,6 +266,22 @@ class _Evaluator:
         if not isinstance(statement, ast.Return) or statement.value is None or len(values) != len(parameters):
             raise _UnclearError
         return self._value_there(statement.value, dict(zip(parameters, values, strict=True)), found.find)
+
+
+def _checks_version(function: ast.FunctionDef) -> bool:
+    """Whether a function is the one that YOLOv5 brought in utils/general.py, and Ultralytics in utils/checks.py."""
+    parameters = [part.arg for part in function.args.args[:2]]
+    return function.name == "check_version" and parameters in (["current", "minimum"], ["current", "required"])
+
+
+def _is_as_required(current: object, required: object) -> bool:
+    """Return what ``check_version(torch.__version__, "1.13.0")`` does: a plain number is the oldest that is right."""
+    from packaging.specifiers import SpecifierSet  # few packages ask so
+
+    if not isinstance(required, str) or not isinstance(current, str):
+        raise _UnclearError
+    specifier = SpecifierSet(f">={required}" if required[:1].isdigit() else required)
+    return specifier.contains(current, prereleases=True)
 
 
 def _is_of_lightning(statement: ast.stmt) -> bool:

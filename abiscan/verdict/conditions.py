@@ -7,9 +7,11 @@ from typing import TYPE_CHECKING, Final
 
 from packaging.version import Version
 
-from abiscan.python.model import HowLoaded
+from abiscan.binary.ownership import gpu_library
+from abiscan.python.model import HowLoaded, LoadedBy
 from abiscan.regex import regex
 from abiscan.results.package import ConditionKind, UsedLibrary, VerdictCondition
+from abiscan.results.verdict import Verdict
 from abiscan.verdict.package_reading import PackageFacts
 from abiscan.words import listed, plural
 
@@ -25,10 +27,12 @@ def conditions_of(facts: PackageFacts, libraries: Sequence[UsedLibrary]) -> tupl
     conditions: dict[tuple[ConditionKind, str], VerdictCondition] = {}
     for condition in (
         *_external_libraries(facts, libraries),
+        *_cuda_of_modules(facts, libraries),
         *_loads_before_torch(facts),
         *_needs(facts),
         *_yet_to_be_built(facts),
         *_refused_files(facts),
+        *_old_modules(facts),
         *_dropped_modules(facts),
         *_older_numpy(facts),
         *_older_python(facts),
@@ -67,6 +71,24 @@ def _refused_files(facts: PackageFacts) -> Iterator[VerdictCondition]:
         "(UnpicklingError: Weights only load failed, for anything else)"
     )
     yield VerdictCondition(kind=ConditionKind.FILE, name="files of tensors and plain values", why=why)
+
+
+def _old_modules(facts: PackageFacts) -> Iterator[VerdictCondition]:
+    """Yield which torch must have saved the modules that the code loads as a whole."""
+    attributes, lines = facts.old_modules
+    if not lines:
+        return
+    first, *others = map(str, lines)
+    places = f"{first} and {plural(len(others), 'other line')} load" if others else f"{first} loads"
+    newest = max(attributes, key=lambda item: Version(item.since))
+    lacking = "; ".join(
+        f"{item.cls} has none of before {item.since} (AttributeError: '{item.cls.rpartition('.')[2]}' object has no "
+        f"attribute '{item.name}')"
+        for item in attributes
+    )
+    why = f"{places} whole modules, which keep the attributes that they were saved with: {lacking}"
+    name = f"modules that torch>={newest.since} saved"
+    yield VerdictCondition(kind=ConditionKind.FILE, name=name, why=why)
 
 
 def _dropped_modules(facts: PackageFacts) -> Iterator[VerdictCondition]:
@@ -153,6 +175,24 @@ def _external_libraries(facts: PackageFacts, libraries: Sequence[UsedLibrary]) -
                 why=_why(library, name, facts.process.missing_requirements),
                 met=False if facts.here else None,
             )
+
+
+def _cuda_of_modules(facts: PackageFacts, libraries: Sequence[UsedLibrary]) -> Iterator[VerdictCondition]:
+    """Yield the libraries of CUDA that a module needs which users import themselves, beside a torch without CUDA."""
+    if facts.process.cuda is not None:
+        return
+    for library in libraries:
+        is_public = not library.path.rpartition("/")[2].startswith(("_", "lib"))
+        if is_public and library.how is HowLoaded.ON_DEMAND and library.verdict in {Verdict.LOADS, Verdict.UNKNOWN}:
+            process = facts.process.fresh()
+            process.load(library.path, LoadedBy.IMPORT)
+            attempt = process.attempts.get(library.path)
+            if attempt is None or attempt.words is not None:
+                continue
+            for name in filter(gpu_library, attempt.needs):
+                met = False if facts.here and name in attempt.lacking else None
+                why = f"{library.path} needs {name}, which this build of torch does not bring"
+                yield VerdictCondition(kind=ConditionKind.LIBRARY, name=name, why=why, met=met)
 
 
 def _needs(facts: PackageFacts) -> Iterator[VerdictCondition]:

@@ -54,6 +54,7 @@ if TYPE_CHECKING:
     from abiscan.python.numpy_needs import NumpyNeed
     from abiscan.python.operator_calls import Overload
     from abiscan.python.other_code import OtherCode
+    from abiscan.python.saved_modules import AddedAttribute
     from abiscan.python.version_refusals import OwnRefusal
     from abiscan.verdict.image_world import ImageWorld
     from abiscan.verdict.other_imports import OtherImports
@@ -93,6 +94,7 @@ class PackageFacts(Struct, frozen=True, kw_only=True):
     :ivar apart: those of its tests and benchmarks, and of modules that only its own code imports
     :ivar submodules: those of public submodules that fail, or may fail, where the import of the package succeeds
     :ivar open_loads: where it loads files that this torch may refuse, by what is in them
+    :ivar old_modules: what modules lack that an older torch has saved, and where it loads them
     :ivar dropped: what it imports that new releases of other packages no longer have, and where
     :ivar numpy_needs: what fails with newer numpys that may be installed with it
     :ivar python_needs: what fails on newer Pythons that may import it
@@ -110,6 +112,7 @@ class PackageFacts(Struct, frozen=True, kw_only=True):
     apart: tuple[ImportOutcome, ...] = ()
     submodules: tuple[ImportOutcome, ...] = ()
     open_loads: tuple[PythonLine, ...] = ()
+    old_modules: tuple[tuple[AddedAttribute, ...], tuple[PythonLine, ...]] = ((), ())
     dropped: tuple[DroppedImport, ...] = ()
     numpy_needs: tuple[NumpyNeed, ...] = ()
     python_needs: tuple[PythonNeed, ...] = ()
@@ -147,6 +150,8 @@ class ReadPackage(Struct, frozen=True, kw_only=True):
     """Finds the imports that fail if a package is installed which it does not require."""
     open_loads: Callable[[], tuple[PythonLine, ...]]
     """Finds where it loads files that this torch may refuse."""
+    old_modules: Callable[[], tuple[tuple[AddedAttribute, ...], tuple[PythonLine, ...]]]
+    """Finds what modules lack that an older torch has saved, and where it loads them."""
     dropped: Callable[[], tuple[DroppedImport, ...]]
     """Finds what it imports that new releases of other packages no longer have."""
     numpy_needs: Callable[[], tuple[NumpyNeed, ...]]
@@ -199,6 +204,7 @@ class ReadPackage(Struct, frozen=True, kw_only=True):
             apart=tuple(self._sure_of_other(item) for item in apart),
             submodules=self.failing_submodules() if succeeds else (),
             open_loads=self.open_loads() if is_asked else (),
+            old_modules=self.old_modules() if is_asked else ((), ()),
             dropped=self.dropped() if is_asked else (),
             numpy_needs=self.numpy_needs() if is_asked else (),
             python_needs=self.python_needs() if is_asked else (),
@@ -301,6 +307,7 @@ class PackageReading:
             base_questions=functools.partial(self._reader.base_questions, world, surroundings),
             conflicts=functools.partial(self._reader.conflicts, world.fresh, surroundings),
             open_loads=functools.partial(self._reader.open_loads, world, surroundings),
+            old_modules=functools.partial(self._reader.old_modules, world, surroundings),
             dropped=functools.partial(self._reader.dropped_imports, world, surroundings),
             numpy_needs=functools.partial(self._reader.numpy_needs, world, surroundings),
             python_needs=functools.partial(self._reader.python_needs, world, surroundings),

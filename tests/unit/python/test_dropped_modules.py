@@ -132,3 +132,44 @@ def test_another_module_of_that_name() -> None:
 )
 def test_which_sources_count(files: dict[str, str], *, told: bool) -> None:
     assert bool(dropped(IMPORT, files=files)) is told
+
+
+@pytest.mark.parametrize(
+    ("files", "required", "told"),
+    [
+        # The wheel of torchdata 0.9.0 has the module, that of 0.10.0 has neither it nor dataloader2.
+        ({"pack/version.py": "import torchdata.datapipes.iter as p\n"}, "numpy", "torchdata.datapipes"),
+        ({"pack/version.py": "from torchdata import dataloader2\n"}, "torchdata", "torchdata.dataloader2"),
+        ({"pack/version.py": "import torchdata.datapipes\n"}, "torchdata<0.10", None),
+        ({"pack/version.py": "import torchdata.datapipes\n"}, "torchdata~=0.7; extra == 'ml'", "torchdata.datapipes"),
+        ({"pack/version.py": "import torchdata.datapipes\n"}, "torchdata<0.9; extra == 'ml'", None),
+        ({"pack/version.py": "import torchdata.nodes\n"}, "torchdata", None),
+    ],
+)
+def test_what_torchdata_dropped(files: dict[str, str], required: str, told: str | None) -> None:
+    assert [module for module, _ in dropped("", required, files=files)] == ([told] if told else [])
+
+
+@pytest.mark.parametrize(("required", "told"), [("torchdata; extra == 'ml'", True), ("numpy", False)])
+def test_a_package_further_inside(required: str, *, told: bool) -> None:
+    # chanzuckerberg/cellxgene-census#685: only users of the extra import it.
+    files = {"pack/new/ml/__init__.py": "from .data import D\n", "pack/new/ml/data.py": "import torchdata.datapipes\n"}
+    assert bool(dropped("", required, files=files)) is told
+
+
+@pytest.mark.parametrize(
+    ("user", "told"),
+    [
+        (
+            "def f():\n    def g():\n        from .version import _C\n    return g\n",
+            True,
+        ),  # nerfstudio-project/gsplat#899
+        ("class A:\n    def f(self):\n        from . import version\n", True),
+        ("def f():\n    if A:\n        from . import version\n", False),
+        ("def f():\n    try:\n        from . import version\n    except ImportError:\n        pass\n", False),
+    ],
+)
+def test_what_functions_import_to_compile(user: str, *, told: bool) -> None:
+    files = {"pack/__init__.py": user}
+    assert bool(dropped("import torch.utils.cpp_extension\n", torch="2.0.1", files=files)) is told
+    assert not dropped(IMPORT, files=files)

@@ -1002,7 +1002,8 @@ FLAG = (
         (f"{FLAG.format('new')}def g(o):\n  if not B_AVAILABLE: return\n  f(o)\n", [False]),
         (f"{FLAG.format('new')}def g(o):\n  if not B_AVAILABLE: return 2\n  f(o)\n", []),
         ("def g(o): f(o)\ndef h(o): g(o)\nif HAS_VERBOSE_COMPAT: h(1)\n", [True]),  # it may be about another h
-        ("def g(o): f(o)\ndef h(o): g(o)\nif HAS_VERBOSE_COMPAT: g(1)\n", []),
+        ("def g(o): f(o)\ndef h(o): g(o)\nif HAS_VERBOSE_COMPAT: g(1)\n", [True]),  # h does not ask
+        ("def g(o): f(o)\nif HAS_VERBOSE_COMPAT: g(1)\n", []),
     ],
 )
 def test_what_asks_for_another_package_or_stands_far_away_is_no_sure_guard(caller: str, doubtful: list[bool]) -> None:
@@ -1079,3 +1080,142 @@ def test_only_what_has_the_name_of_a_user_is_parsed() -> None:
     tree = code.tree("pack/user.py")
     assert tree is not None
     assert ["late" in node.__dict__ for node in tree.body] == [False, False, True]
+
+
+GUARD_THERE = {
+    "pack/__init__.py": "",
+    "pack/known.py": "import torch\nimport torch as t\ndef there():\n"
+    "  return hasattr(t, 'compiler') and hasattr(t.nn.Module, 'compile')\n"
+    "FLAG = hasattr(torch, 'nope_nope')\n",
+}
+
+
+@pytest.mark.parametrize(
+    ("test", "release", "told"),
+    [
+        # deepspeedai/DeepSpeed#6663: torch.compiler came with 2.1, is_compiling of it with 2.3.
+        ("there()", "2.2.2", True),
+        ("there()", "2.3.0", False),
+        ("there()", "2.0.1", False),  # there is no torch.compiler, so that nothing is taken of it
+        ("hasattr(torch, 'compiler')", "2.2.2", True),
+        ("hasattr(torch.compiler, 'is_compiling')", "2.2.2", False),
+        ("FLAG", "2.2.2", False),
+        ("not FLAG", "2.2.2", True),
+        ("not FLAG and unknown", "2.2.2", False),
+        ("FLAG or there()", "2.2.2", True),
+        ("FLAG and unknown", "2.2.2", False),
+    ],
+)
+def test_a_condition_on_names_that_stands_elsewhere(test: str, release: str, *, told: bool) -> None:
+    body = (
+        f"import torch\nfrom .known import there, FLAG\ndef f():\n  if {test} and torch.compiler.is_compiling(): pass\n"
+    )
+    block = f"import torch\nfrom .known import there, FLAG\ndef f():\n  if {test}:\n    torch.compiler.is_compiling()\n"
+    for source in (body, block):
+        found = uses({**GUARD_THERE, "pack/use.py": source}, release)
+        assert [use.name for use in found] == (["torch.compiler.is_compiling"] if told else [])
+
+
+CHECK_VERSION = (
+    "def check_version(current='0.0.0', {second}='0.0.0', hard=False):\n  for r in [1]: pass\n  return True\n"
+)
+
+
+@pytest.mark.parametrize(
+    ("required", "second", "told"),
+    [
+        # ultralytics/ultralytics#14677: torch.amp.GradScaler came with 2.3.
+        ("'1.13.0'", "required", True),
+        ("'>=1.13.0,<2.2'", "required", True),
+        ("'1.9.0'", "minimum", True),
+        ("'2.3.0'", "required", False),
+        ("'<2.0'", "required", False),
+        ("'1.13.0'", "other", False),
+    ],
+)
+def test_a_function_that_checks_the_version(required: str, second: str, *, told: bool) -> None:
+    files = {
+        "pack/__init__.py": "",
+        "pack/checks.py": CHECK_VERSION.replace("{second}", second),
+        "pack/utils.py": "import torch\nfrom pack.checks import check_version\n"
+        f"NEW = check_version(torch.__version__, {required})\n",
+        "pack/use.py": "import torch\nfrom pack.utils import NEW\n"
+        "def f():\n  return torch.amp.GradScaler('cuda') if NEW else None\n",
+    }
+    assert [use.name for use in uses(files, "2.1.0")] == (["torch.amp.GradScaler"] if told else [])
+
+
+MANY = "".join(f"class A{i}:\n  def use_it(self): pass\n" for i in range(3))
+USED = f"import torch\nNEW = torch.__version__ >= '9'\ndef use_it(x): return {GONE}(x)\n"
+
+
+@pytest.mark.parametrize(
+    ("callers", "told"),
+    [
+        # Lightning-AI/pytorch-lightning#18230: one of two callers asks, and the other does not.
+        ("def a(x):\n  if NEW: return use_it(x)\ndef b(x): return use_it(x)\n", True),
+        ("def a(x):\n  if NEW: return use_it(x)\ndef b(x):\n  if NEW: return use_it(x)\n", False),
+        (
+            "def a(x):\n  if NEW: return use_it(x)\ndef b(x): return use_it(x)\ndef c(x):\n  if NEW: return b(x)\n",
+            False,
+        ),
+        ("def a(x):\n  if NEW: return use_it(x)\ndef b(x): return use_it(x)\ndef c(x): return b(x)\n", True),
+        ("def a(x):\n  if NEW: return use_it(x)\nuse_it\n", False),
+        (
+            "def a(x):\n  if NEW: return use_it(x)\ndef b(x): return use_it(x)\nclass A:\n  def use_it(self): pass\n",
+            True,
+        ),
+        (f"def a(x):\n  if NEW: return use_it(x)\ndef b(x): return use_it(x)\n{MANY}", False),
+    ],
+)
+def test_a_way_on_which_nothing_asks(callers: str, *, told: bool) -> None:
+    found = all_uses({"pack/__init__.py": USED + callers})
+    assert [(use.name, use.doubtful) for use in found] == ([(GONE, True)] if told else [])
+
+
+ITEMSIZE = "torch.dtype.itemsize"
+PARAMETERS = "import torch\nclass A:\n  def f(self):\n    for _, p in self.named_parameters():\n"
+
+
+@pytest.mark.parametrize(
+    ("body", "release", "told"),
+    [
+        # huggingface/peft#1630: torch.dtype has it since 2.1.0.
+        (f"{PARAMETERS}      n = p.storage.itemsize if hasattr(p, 'storage') else 1\n", "2.0.1", True),
+        (f"{PARAMETERS}      n = p.storage.itemsize if hasattr(p, 'storage') else 1\n", "2.1.0", False),
+        ("import torch\ndef f(x): return x.dtype.itemsize\n", "2.0.1", True),
+        ("import torch, numpy\ndef f(x): return x.dtype.itemsize\n", "2.0.1", False),
+        ("def f(x): return x.dtype.itemsize\n", "2.0.1", False),
+        ("import torch\ndef f(x): return x.itemsize\n", "2.0.1", False),
+        ("import torch\ndef f(x):\n  if torch.__version__ >= '2.1': return x.dtype.itemsize\n", "2.0.1", False),
+        ("import torch\ndef f(x): return x.dtype.itemsize if hasattr(x.dtype, 'itemsize') else 1\n", "2.0.1", False),
+        ("import torch\ndef f(x):\n  try: return x.dtype.itemsize\n  except AttributeError: pass\n", "2.0.1", False),
+    ],
+)
+def test_the_size_of_an_element(body: str, release: str, *, told: bool) -> None:
+    found = all_uses({"pack/__init__.py": body}, release)
+    assert [(use.name, use.how, use.doubtful) for use in found] == ([(ITEMSIZE, "object", True)] if told else [])
+
+
+SQUEEZE = (
+    "import torch\nfrom torch import Tensor\nfrom typing import *\ndef f(x: Tensor, dim: {dim}, keep: bool = False):\n"
+)
+
+
+@pytest.mark.parametrize(
+    ("dim", "body", "release", "told"),
+    [
+        # meta-pytorch/botorch#2082: squeeze takes several dimensions since 2.0.
+        ("Union[int, Tuple[int, ...]]", "  return x if keep else x.squeeze(dim)\n", "1.13.1", True),
+        ("tuple[int, ...]", "  return x.squeeze(dim=dim)\n", "1.13.1", True),
+        ("Union[int, Tuple[int, ...]]", "  return x.squeeze(dim)\n", "2.0.1", False),
+        ("int", "  return x.squeeze(dim)\n", "1.13.1", False),
+        ("Tuple[int, ...]", "  return [x.squeeze(d) for d in dim]\n", "1.13.1", False),
+        ("Union[int, Tuple[int, ...]]", "  return x if isinstance(dim, tuple) else x.squeeze(dim)\n", "1.13.1", False),
+        ("Tuple[int, ...]", "  return x.unsqueeze(dim)\n", "1.13.1", False),
+    ],
+)
+def test_dimensions_that_are_passed_on(dim: str, body: str, release: str, *, told: bool) -> None:
+    found = all_uses({"pack/__init__.py": SQUEEZE.format(dim=dim) + body}, release)
+    error = "squeeze() received an invalid combination of arguments"
+    assert [(use.error, use.doubtful) for use in found] == ([(error, True)] if told else [])

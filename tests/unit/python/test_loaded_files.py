@@ -124,3 +124,72 @@ def test_a_class_that_cannot_be_written() -> None:
 
     assert not list(whole_loads(tree))
     assert not list(kept_as_modules(tree.body[0]))  # type: ignore[arg-type]
+
+
+SAVES = "import numpy as np\nclass A:\n  def save(self, p): torch.save({'m': self.m.state_dict(), 'k': %s}, p)\n"
+LOADS = "  def load(self, p):\n    c = torch.load(p)\n    self.put(c)\n  def put(self, checkpoint): checkpoint['k']\n"
+
+
+@pytest.mark.parametrize(
+    ("value", "more", "told"),
+    [
+        # Whether torch 2.6 says UnpicklingError: Weights only load failed of a file with the value.
+        ("np.random.get_state()", "", True),  # pykeen/pykeen#1494
+        ("np.mean([1.0])", "", True),
+        ("(1, self.a)", "  def f(self): self.a.append(np.mean([1]))\n", True),  # MIC-DKFZ/nnUNet#2717
+        ("self.a", "  def f(self): self.a = np.mean([1])\n", True),
+        ("self.a + 1", "  def f(self): self.a = np.mean([1])\n", True),
+        ("float(np.mean([1.0]))", "", False),
+        ("np.mean([1.0]).item()", "", False),
+        ("np.inf", "", False),
+        ("self.a", "  def f(self): self.a = 1\n", False),
+        ("torch.random.get_rng_state()", "", False),
+    ],
+)
+def test_what_a_checkpoint_of_its_own_keeps(value: str, more: str, *, told: bool) -> None:
+    assert is_told(SAVES % value + LOADS + more, "2.6.0") is told
+    assert not is_told(SAVES % value + LOADS + more, "2.5.1")
+
+
+@pytest.mark.parametrize(
+    ("key", "bound", "told"),
+    [
+        ("best_performance", "value", True),  # alex-petrenko/sample-factory#313: what an evaluation returns
+        ("_best_ema", "self.logger.log['ema'][-1]", True),  # hhaentze/MRSegmentator#19
+        ("best_performance", "float(value)", False),
+        ("best_performance", "value.item()", False),
+        ("best_epoch", "value", False),
+        ("epoch", "value", False),
+    ],
+)
+def test_what_was_measured(key: str, bound: str, *, told: bool) -> None:
+    makes = f"  def make(self): return {{'{key}': self.b, 'm': self.m.state_dict()}}\n"
+    saves = "  def save(self, p): torch.save(self.make(), p)\n"
+    asks = f"  def load(self, p): return torch.load(p)\n  def put(self, ckpt): self.b = ckpt.get('{key}')\n"
+    measures = f"  def __init__(self): self.b = -1.0\n  def f(self, value): self.b = {bound}\n"
+    assert is_told(f"class A:\n{measures}{makes}{saves}{asks}", "2.6.0") is told
+
+
+def test_a_key_that_nothing_asks_for() -> None:
+    saves = SAVES % "np.mean([1])"
+    assert not is_told(saves + LOADS.replace("checkpoint['k']", "checkpoint['m']"))
+    assert not is_told(saves + "  def load(self, p, ckpt): m.load_state_dict(torch.load(p)); ckpt['k']")
+
+
+@pytest.mark.parametrize(
+    ("body", "said", "told"),
+    [
+        ("def load_torch_state(f): return torch.load(f)", "False", True),  # flairNLP/flair#3607
+        ("def load_torch_state(f): return torch.load(f)", "True", False),
+        ("def load_data(f): return torch.load(f)", "True", True),
+        ("def f(p, o):\n  c = torch.load(p)\n  Checkpoint.load_objects(o, checkpoint=c)", "True", True),  # hyrax#537
+        ("def f(p, m):\n  c = torch.load(p)\n  m.load_state_dict(c)", "False", False),
+        ("def f(p, m):\n  c = torch.load(p)\n  m.put(state_dict=c)", "False", False),
+        ("def f(p):\n  c = torch.load(p)\n  return len(c)", "False", False),
+        ("def f(p): return torch.load(p)['epoch']", "False", False),
+    ],
+)
+def test_what_is_handed_on_by_who_knows_the_argument(body: str, said: str, *, told: bool) -> None:
+    knows = f"def other(p): m.load_state_dict(torch.load(p, weights_only={said}))\n"
+    assert is_told(f"{knows}{body}", "2.6.0") is told
+    assert not is_told(f"{knows.replace(f', weights_only={said}', '')}{body}", "2.6.0")

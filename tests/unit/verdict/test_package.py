@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import io
 import json
 import pickle
@@ -688,6 +689,17 @@ def test_files_that_a_newer_torch_refuses(wheels: Path) -> None:
     assert condition.why.startswith("pkg/__init__.py:3 leaves it to torch.load")
 
 
+def test_modules_that_an_older_torch_saved(wheels: Path) -> None:
+    """As histocartography 0.2.1 loads its model (BiomedSciAI/histocartography#33)."""
+    files = {"pkg/__init__.py": "import torch\ndef load(path):\n    model = torch.load(path)\n    model.eval()\n"}
+    wheel = package_wheel(wheels, "pkg", {}, files=files, tag="py3-none-any")
+    old, new = (abiscan.check(wheel, release).packages[0] for release in ("1.10.2", "1.11.0"))
+    assert (old.verdict.value, old.conditions, new.verdict.value) == ("works", (), "works")
+    (condition,) = new.conditions
+    assert (condition.kind.value, condition.name) == ("file", "modules that torch>=1.11 saved")
+    assert "'Upsample' object has no attribute 'recompute_scale_factor'" in condition.why
+
+
 def test_a_module_that_new_releases_of_setuptools_lack(wheels: Path) -> None:
     files = {"pkg/__init__.py": "import torch\nfrom . import version\n", "pkg/version.py": "import pkg_resources\n"}
     wheel = package_wheel(wheels, "pkg", {}, files=files, tag="py3-none-any")
@@ -1061,3 +1073,16 @@ def test_a_further_module_that_fails_is_lost(module: str, exception: str, cause:
     outcome = ImportOutcome(module=module, raised=raised, loads=(), registrations=(), conditions=(), gaps=())
     assert package_reading.is_lost(outcome) is is_lost
     assert not package_reading.is_lost(replace(outcome, raised=Answer.UNKNOWN))
+
+
+@pytest.mark.parametrize(
+    ("name", "needs"),
+    [("bindings.abi3.so", ["libcudart.so.12"]), ("_C.abi3.so", []), ("libhelp.so", [])],
+)
+def test_a_module_for_cuda_that_users_import(wheels: Path, name: str, needs: list[str]) -> None:
+    """As fairseq2n 0.2.0 beside a torch for CPUs (facebookresearch/fairseq2#201)."""
+    library = dataclasses.replace(GOOD, needed=(*GOOD.needed, "libcudart.so.12"))
+    code = f"import torch\ndef f():\n    from . import {name.partition('.')[0]}\n"
+    found = result("2.13.0+cpu", wheels, {f"pkg/{name}": library}, {"pkg/__init__.py": code})
+    assert found.verdict.value == "works"
+    assert [item.name for item in found.conditions if item.kind.value == "library"] == needs

@@ -1,0 +1,104 @@
+"""Keywords that a package keeps in dictionaries or files of settings, and passes on to a class that lost one of them.
+
+Such a dictionary has several keys that are parameters of the class in another release of torch, and no others. What is
+passed to which class is not followed, so that each is doubtful.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Collection, Iterator, Mapping
+from typing import Final
+
+from abiscan.python.library import PythonCode
+from abiscan.python.mentions import LaterUse
+from abiscan.python.nodes import TryStar, child_nodes
+from abiscan.python.refusals import PassedArguments, parse_parameters, refusal
+from abiscan.python.sources import is_for_users
+from abiscan.python.torch_names import Callee, TorchNames
+from abiscan.regex import regex
+
+_FEWEST_KEYS: Final = 3
+"""How many keys a dictionary must have: fewer may be those of anything."""
+_SETTINGS: Final = (".json", ".yaml", ".yml")
+_LARGEST_FILE: Final = 200_000
+_MAPPING: Final = regex(rb"\{[^{}\n]{1,400}\}")
+_KEY: Final = regex(rb"[{,]\s*[\"']?([A-Za-z_]\w*)[\"']?\s*:")
+_DECIDING = (ast.If, ast.IfExp, ast.Try, TryStar, ast.Match)
+
+
+def kept_keywords(code: PythonCode, names: TorchNames) -> Iterator[LaterUse]:
+    """Yield where a package keeps keywords that a class of torch takes in another release alone."""
+    gone = dict(_classes_with_gone_keywords(code, names))
+    words = sorted({re.escape(word) for _, lost, _ in gone.values() for word in lost})
+    if not words:
+        return
+    # Most sources have such a word, and few have it as a key.
+    key = re.compile(rf"[\"'{{, ](?:{'|'.join(words)})[\"']?\s*:(?!=)".encode())
+    quoted = re.compile(rf"[\"'](?:{'|'.join(words)})[\"']\s*:".encode())
+    for file in code.files.members:
+        is_source = file in code.sources and is_for_users(file)
+        if not is_source and not file.endswith(_SETTINGS):
+            continue
+        text = code.source(file) if is_source else code.files.read(file)[:_LARGEST_FILE]
+        if (quoted if is_source else key).search(text):
+            kept = _in_source(code, file) if is_source else _in_settings(text)
+            for line, keys in kept:
+                yield from _uses_of(gone, file, line, keys)
+
+
+def _classes_with_gone_keywords(
+    code: PythonCode, names: TorchNames
+) -> Iterator[tuple[str, tuple[Callee, frozenset[str], frozenset[str]]]]:
+    """Yield the classes that a package mentions: each with the keywords that it lost, and all that it ever took."""
+    for use in sorted(code.all_torch_uses):
+        callee = names.callee(use) if use.rpartition(".")[2][:1].isupper() else None
+        if callee is not None and not callee.signature.has_keywords:
+            others = [parse_parameters(text) for text in names.signatures_of(callee.module, callee.name)]
+            taken = callee.signature.keywords.union(*(other.keywords for other in others))
+            if lost := taken - callee.signature.keywords:
+                yield use, (callee, lost, taken)
+
+
+def _uses_of(
+    gone: Mapping[str, tuple[Callee, frozenset[str], frozenset[str]]], file: str, line: int, keys: Collection[str]
+) -> Iterator[LaterUse]:
+    for name, (callee, lost, taken) in gone.items():
+        if lost.isdisjoint(keys) or not taken.issuperset(keys):
+            continue
+        arguments = PassedArguments(keywords=tuple(sorted(keys)), takes_more=True)
+        error = refusal(callee.name, callee.signature, arguments)
+        if error is not None:
+            yield LaterUse(
+                name=name,
+                error=error,
+                file=file,
+                line=line,
+                function="",
+                how="call",
+                arguments=arguments,
+                doubtful=True,
+            )
+
+
+def _in_source(code: PythonCode, file: str) -> Iterator[tuple[int, frozenset[str]]]:
+    """Yield the dictionaries of a source that no condition decides about."""
+    waiting: list[ast.AST] = list(getattr(code.tree(file), "body", ()))
+    while waiting:
+        node = waiting.pop()
+        if isinstance(node, _DECIDING):
+            continue
+        if isinstance(node, ast.Dict):
+            keys = [getattr(key, "value", None) for key in node.keys]
+            if len(keys) >= _FEWEST_KEYS and all(isinstance(key, str) for key in keys):
+                yield node.lineno, frozenset(map(str, keys))
+        waiting += child_nodes(node)
+
+
+def _in_settings(text: bytes) -> Iterator[tuple[int, frozenset[str]]]:
+    """Yield the dictionaries in one line of a file of settings."""
+    for match in _MAPPING.finditer(text):
+        keys = frozenset(key.decode() for key in _KEY.findall(match[0]))
+        if len(keys) >= _FEWEST_KEYS:
+            yield text.count(b"\n", 0, match.start()) + 1, keys

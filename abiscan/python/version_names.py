@@ -1,0 +1,95 @@
+"""Where the names in a condition come from: the statements that bind them, in a module or where that imports them."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable, Mapping
+from typing import Final
+
+from abiscan.python.bound_names import names_bound_by, names_bound_in
+from abiscan.python.dynamic_names import absolute_name, package_of
+from abiscan.python.library import LocatedModule, PythonCode
+from abiscan.python.nodes import walk
+from abiscan.python.sole_bindings import sole_bindings
+from abiscan.python.version_tests import Find, Found
+
+_FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
+_MOST_MODULES: Final = 4
+"""From how many modules to the next the import of a constant is followed."""
+
+
+def module_finder(code: PythonCode, file: str, bindings_in: Callable[[str], Mapping[str, ast.stmt] | None]) -> Find:
+    """Return what finds the names in a module, there or where it imports them from.
+
+    :param bindings_in: returns the sole bindings of a source; None for what is none
+    """
+
+    def find(name: str) -> Found | None:
+        here = file
+        for _ in range(_MOST_MODULES):
+            statement = (bindings_in(here) or {}).get(name)
+            located = _located(code, here, statement)
+            if located is None or not isinstance(statement, ast.ImportFrom):
+                return _found(statement, find if here == file else module_finder(code, here, bindings_in))
+            if located.file is None:
+                return None
+            name = next((alias.name for alias in statement.names if (alias.asname or alias.name) == name), name)
+            here = located.file
+        return None
+
+    return find
+
+
+def inside(function: ast.FunctionDef | ast.AsyncFunctionDef, around: Find) -> Find:
+    """Return what finds the names in a function."""
+    own = sole_bindings(function)
+    parameters = {part.arg for part in walk(function.args) if isinstance(part, ast.arg)}
+    bound = parameters.union(name for statement in function.body for name in names_bound_in(statement))
+
+    def find(name: str) -> Found | None:
+        if name not in bound:
+            return around(name)
+        return None if name in parameters else _found(own.get(name), find)
+
+    return find
+
+
+def full_name(node: ast.expr, find: Find) -> str | None:
+    """Return the full name of what an expression takes of a module that is imported as a whole or by parts."""
+    parts: list[str] = []
+    while isinstance(node, ast.Attribute):
+        parts.append(node.attr)
+        node = node.value
+    found = find(node.id) if isinstance(node, ast.Name) else None
+    origins = dict(names_bound_by(found.statement)) if found else {}
+    origin = origins.get(node.id) if isinstance(node, ast.Name) else None
+    return None if origin is None else ".".join([origin, *reversed(parts)])
+
+
+def is_version(node: ast.expr, find: Find) -> bool:
+    """Whether an expression is ``torch.__version__``, or ``torch.version.__version__``."""
+    if not (isinstance(node, ast.Attribute) and node.attr == "__version__"):
+        return False
+    owner = node.value
+    if isinstance(owner, ast.Attribute) and owner.attr == "version":
+        owner = owner.value
+    found = find("torch") if isinstance(owner, ast.Name) and owner.id == "torch" else None
+    imported = found.statement.names if found and isinstance(found.statement, ast.Import) else []
+    return any(
+        (alias.name == "torch" and alias.asname in {None, "torch"})
+        or (alias.name.startswith("torch.") and alias.asname is None)
+        for alias in imported
+    )
+
+
+def _found(statement: ast.stmt | None, find: Find) -> Found | None:
+    if statement is None:
+        return None
+    return Found(statement, inside(statement, find) if isinstance(statement, _FUNCTIONS) else find)
+
+
+def _located(code: PythonCode, file: str, statement: ast.stmt | None) -> LocatedModule | None:
+    """Return the module of the package that a statement of a file imports from; None for others."""
+    if not isinstance(statement, ast.ImportFrom):
+        return None
+    return code.locate(absolute_name(package_of(file), f"{'.' * statement.level}{statement.module or ''}"))
