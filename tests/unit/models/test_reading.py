@@ -89,6 +89,20 @@ def test_weights_are_compared_with_their_sizes(tmp_path: Path) -> None:
         read_model(without)
 
 
+@pytest.mark.parametrize(
+    "description",
+    [
+        b"X\x06\x00\x00\x00modelsQ.",  # a text
+        b"(X\x07\x00\x00\x00storageX\x01\x00\x00\x000tQ.",  # too little is said
+        b"(X\x05\x00\x00\x00othercm\nn\nX\x01\x00\x00\x001X\x03\x00\x00\x00cpuK\x04tQ.",  # nothing of torch.save
+    ],
+)
+def test_what_describes_no_storage_needs_no_data(tmp_path: Path, description: bytes) -> None:
+    """A pickle may have any object in place of a persistent one; torch.save describes storages alone."""
+    file = write(tmp_path / "m.pt", {"data.pkl": b"\x80\x02" + description, "version": "3\n"})
+    assert read_model(file).devices == ()
+
+
 def test_weights_are_not_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     opened: list[str] = []
     open_member = zipfile.ZipFile.open

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from abiscan.python.model import Raised
@@ -69,6 +71,44 @@ def unsupported(name: str, type_: str) -> str:
 )
 def test_annotations(code: str, torch: str, message: str | None) -> None:
     assert raised(code, torch) == message
+
+
+@pytest.mark.parametrize(
+    ("type_", "accepted"),
+    [
+        # Which of the forms below torch 2.13.0 takes, asked with ``torch.library.infer_schema``.
+        ("Tensor", "1111100"),
+        ("int", "1111010"),
+        ("float", "1111010"),
+        ("bool", "1111010"),
+        ("str", "1100000"),
+        ("torch.types.Number", "1111000"),
+        ("torch.dtype", "1100000"),
+        ("torch.device", "1100000"),
+    ],
+)
+def test_the_lists_of_each_type(type_: str, accepted: str) -> None:
+    forms = ("{}", "Optional[{}]", "List[{}]", "Sequence[{}]", "List[Optional[{}]]", "Optional[List[{}]]")
+    forms += ("Optional[List[Optional[{}]]]",)
+    said = [raised(defined(f"x: {form.format(type_)}"), "2.13.0") for form in forms]
+    assert "".join("1" if message is None else "0" for message in said) == accepted
+    assert all("has unsupported type" in message for message in said if message is not None)
+
+
+@pytest.mark.parametrize(
+    ("torch", "listed"),
+    [
+        ("2.9.1", ["dtype", "dtype", "device", "device"]),
+        # The last two are in the message of torch 2.13.0, too.
+        ("2.13.0", ["dtype", "dtype", "device", "device", "GroupName", "GroupName"]),
+    ],
+)
+def test_the_valid_types_are_listed_to_the_end(torch: str, listed: list[str]) -> None:
+    (outcome,) = reading_of({"pkg/__init__.py": defined("x: List[str]")}, FakeWorld(torch_version=torch)).imports
+    assert isinstance(outcome.raised, Raised)
+    _, _, valid = (outcome.raised.message or "").partition("The valid types are: ")
+    assert re.findall(r"torch\.(?:\w+\.)*(dtype|device|GroupName)\b", valid) == listed
+    assert valid.count("GroupName") == listed.count("GroupName")
 
 
 def test_the_text_of_a_schema_is_not_known_but_for_its_form() -> None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import time
 
+import pytest
+
 from abiscan.python.reading import PackageReader
 from abiscan.torches import embedded_names
 from tests.unit.python.packages import FakeWorld, TextSources
@@ -20,3 +22,25 @@ def test_a_source_of_many_calls_is_gone_through_in_little_time() -> None:
     (use,) = reader.later_uses(FakeWorld(torch_names=embedded_names.names("2.13.0")))
     assert use.name == "torch.symeig"
     assert time.process_time() - before < 5
+
+
+@pytest.mark.parametrize(
+    ("checks", "is_own"),
+    [
+        ("def require_value(x):\n    if x is None:\n        raise ValueError\n", True),
+        ("from .checks import require_value\n", True),
+        # It is another one, of which nobody knows whether it lets old torches pass.
+        ("from other import *\n", False),
+        ("from other import require_value\n", False),
+        ("from .checks import require_value\nfrom other import require_value\n", False),
+        ("from other import *\ndef other(x):\n    pass\n", False),
+    ],
+)
+def test_only_a_function_of_the_package_is_known_to_check_values_alone(checks: str, is_own: bool) -> None:
+    source = f"import torch\n{checks}def f(x):\n    require_value(x)\n    return torch.symeig(x)\n"
+    own = "def require_value(x):\n    if x is None:\n        raise ValueError\n"
+    files = {"pack/__init__.py": "", "pack/sub.py": source, "pack/checks.py": own}
+    found = PackageReader(TextSources(files), ["pack"]).later_uses(
+        FakeWorld(torch_names=embedded_names.names("2.13.0"))
+    )
+    assert [use.name for use in found if not use.doubtful] == (["torch.symeig"] if is_own else [])

@@ -38,6 +38,9 @@ SYMBOL_NOT_FOUND: Final = (
     "dlopen(?/_C.so, 0x0002): Symbol not found: __ZN2at20abiscan_not_in_torchEv\n"
     "  Referenced from: ?/_C.so\n  Expected in: ?/libtorch_cpu.dylib"
 )
+LIBRARY_NOT_LOADED: Final = (
+    "dlopen(?/_C.so, 0x0002): Library not loaded: @rpath/libtorch_cuda.dylib\n  Referenced from: ?/_C.so"
+)
 
 systems = pytest.mark.parametrize("system", PLATFORMS)
 
@@ -88,10 +91,15 @@ def test_what_loads_works_and_the_gap_is_printed(tmp_path: Path, system: str, co
          "[WinError 127] The specified procedure could not be found"),
         ("Windows", "needs_cuda", LOAD.replace("torch.ops.load_library", "__import__('ctypes').CDLL"),
          "FileNotFoundError", NOT_FOUND, None),
+        # Modules/_ctypes: OSError with what FormatMessage says. Only a file that is not there has an exception of its own.
+        ("Windows", "missing_symbol", LOAD.replace("torch.ops.load_library", "__import__('ctypes').CDLL"),
+         "OSError", "[WinError 127] The specified procedure could not be found", None),
+        ("macOS", "needs_cuda", LOAD.replace("torch.ops.load_library", "__import__('ctypes').CDLL"),
+         "OSError", LIBRARY_NOT_LOADED, None),
         ("macOS", "missing_symbol", "import torch\nfrom . import _C\n", "ImportError",
          SYMBOL_NOT_FOUND, None),
         ("macOS", "needs_cuda", LOAD, "OSError", "Could not load this library: pkg/_C.so",
-         "dlopen(?/_C.so, 0x0002): Library not loaded: @rpath/libtorch_cuda.dylib\n  Referenced from: ?/_C.so"),
+         LIBRARY_NOT_LOADED),
     ],
 )  # fmt: skip
 def test_the_exception_of_the_system(
