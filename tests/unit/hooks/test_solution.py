@@ -129,6 +129,16 @@ def test_the_installed_version_may_be_the_one_that_works(python: str, index: Pat
         assert command(way) == ["pip", "--python", python, "install", "pkg==2.0", *options]
 
 
+def test_the_installed_version_may_be_on_no_index(python: str, index: Path, environment: Path) -> None:
+    install(site_of(environment), "pkg", {"pkg/_C.so": extension()}, version="2.0", requires="")
+    install(site_of(environment), "other", {"other/_C.so": extension()}, version="7.0", requires="")
+    package_wheel(index, "pkg", {"pkg/_C.so": extension(undefined=GONE)}, metadata={"Requires-Dist": "other"})
+    *_, way = refusal(python, "pkg==1.0")
+    assert command(way) == ["pip", "--python", python, "install", "pkg==2.0"]
+    typed(command(way))
+    assert installed(python)["pkg"] == "2.0"
+
+
 def test_extras_and_other_packages_stay(python: str, index: Path) -> None:
     package_wheel(index, "other", {"other.so": extension()})
     for version, elf in (("1.0", extension()), ("2.0", extension(undefined=GONE))):
