@@ -407,13 +407,14 @@ def _releases_with_signs(matrix: Matrix, target: str, signs: str) -> list[str]:
     """
     package = matrix.package(target)
     rows = [package] if package else [row for row in matrix.rows if row.target == target]
-    columns = [column for column in matrix.columns if any(mark_of(row, column) != "·" for row in rows)]
+
+    def fits(build: str) -> bool:
+        # A release has builds for other machines, too, about which nothing was asked.
+        marks = {verdict_mark(row.results.get(build)) for row in rows}
+        return marks != {"·"} and all(mark in signs for mark in marks)
+
     # One build has to do for all rows: an environment has one torch.
-    return [
-        column.release
-        for column in columns
-        if any(all(verdict_mark(row.results.get(name)) in signs for row in rows) for name in column.builds)
-    ]
+    return [column.release for column in matrix.columns if any(map(fits, column.builds))]
 
 
 def name_of_row(row: Row | PackageRow) -> str:

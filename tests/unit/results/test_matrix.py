@@ -112,6 +112,19 @@ def test_a_release_counts_if_all_files_of_a_target_work_on_one_build() -> None:
     assert format_working(matrix(package(("2.8.0", WITHOUT), ("2.9.1", WORKS))), "x.whl") == "2.9.1"
 
 
+def test_a_build_for_another_machine_says_nothing_of_a_release() -> None:
+    # torch 2.13.0 has one for macOS, on which torchvision 0.25.0 fails, and one for Linux, which was not asked.
+    fails = package(("2.8.0", WORKS), (CUDA, FAILS))
+    table = matrix(fails, releases=("2.8.0", CPU, CUDA))
+    assert format_working(table, "x.whl") == "2.8.0"
+    assert format_advice(table, "x.whl", None) == "works on torch 2.8.0 (torch>=2.9)"
+    elsewhere = matrix(row({}), releases=("2.8.0", CPU), suggestions={})
+    assert (format_working(elsewhere, "x.whl"), format_advice(elsewhere, "x.whl", None)) == (
+        "",
+        "works on none of torch 2.8.0-2.9.1",
+    )
+
+
 @pytest.mark.parametrize(
     ("verdict", "suggestion", "declared", "advice"),
     [
