@@ -88,16 +88,17 @@ def test_the_gap_says_which_function_and_where(tmp_path: Path) -> None:
     ("body", "certain"),
     [
         ('nobody_knows(); define("last() -> ()");', ["ns::first", "ns::last"]),
-        ('define("second() -> ()"); if (nobody_knows()) kept = 1; define("last() -> ()");', ["ns::first", "ns::second"]),
+        (
+            'define("second() -> ()"); if (nobody_knows()) kept = 1; define("last() -> ()");',
+            ["ns::first", "ns::second"],
+        ),
         (
             'if (nobody_knows()) kept = 1; define("second() -> ()"); if (nor_this()) kept = 2; define("last() -> ()");',
             ["ns::first"],
         ),
     ],
 )
-def test_what_is_registered_before_the_first_decision_is_certain(
-    tmp_path: Path, body: str, certain: list[str]
-) -> None:
+def test_what_is_registered_before_the_first_decision_is_certain(tmp_path: Path, body: str, certain: list[str]) -> None:
     _, found = _recovered(tmp_path, body)
     until = found.doubtful_from
     assert [operator.name for operator in found.operators if until is None or operator.order < until] == certain
