@@ -330,27 +330,3 @@ def test_what_uv_does_without_a_check_is_named(
     done = CliRunner().invoke(main, ["uv", *line.split()])
     expected = f"abiscan: {unchecked} is not checked; run abiscan doctor afterwards\n" if unchecked else ""
     assert (done.exit_code, done.stderr) == (0, expected)
-
-
-@pytest.mark.parametrize(
-    ("line", "program"),
-    [
-        ("pdm --force list --tree", ["pdm", "list", "--tree"]),
-        ("poetry show torch", ["poetry", "show", "torch"]),
-        ("pdm --force run tool --force", ["pdm", "run", "tool", "--force"]),  # the last word is the tool's
-    ],
-)
-def test_a_command_that_installs_nothing_is_passed_on(
-    line: str, program: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    (tmp_path / program[0]).touch(mode=0o755)
-    monkeypatch.setenv("PATH", str(tmp_path))
-    replaced: list[list[str]] = []
-
-    def replace(words: list[str]) -> None:
-        replaced.append([Path(words[0]).name, *words[1:]])
-        raise SystemExit(0)
-
-    monkeypatch.setattr(programs, "replace_process", replace)
-    result = CliRunner().invoke(main, line.split())
-    assert (result.exit_code, replaced) == (0, [program])

@@ -22,7 +22,7 @@ def test_a_report_has_a_row_for_each_answer_and_each_target_without_one() -> Non
     assert head == ["", "torch", "verdict", "error", "fix"]
     assert fails[1:4] == ["torch 2.9.1+cpu", "fails", "_C.so: undefined symbol: f"]
     assert loads[1:4] == ["torch 2.9.1+cpu", "loads", ""]
-    assert without == ["n.whl", "", "", "is &lt;none&gt;", ""]
+    assert without == ["n.whl", "", "", "is &lt;none&gt; (use it)", ""]
 
 
 def test_a_matrix_has_the_rows_that_count() -> None:

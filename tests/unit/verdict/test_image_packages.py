@@ -91,7 +91,7 @@ def test_what_loads_works_and_the_gap_is_printed(tmp_path: Path, system: str, co
          "[WinError 127] The specified procedure could not be found"),
         ("Windows", "needs_cuda", LOAD.replace("torch.ops.load_library", "__import__('ctypes').CDLL"),
          "FileNotFoundError", NOT_FOUND, None),
-        # Modules/_ctypes: OSError with what FormatMessage says. Only a file that is missing has an exception of its own.
+        # Modules/_ctypes: OSError with the text of FormatMessage. Only a missing file has an exception of its own.
         ("Windows", "missing_symbol", LOAD.replace("torch.ops.load_library", "__import__('ctypes').CDLL"),
          "OSError", "[WinError 127] The specified procedure could not be found", None),
         ("macOS", "needs_cuda", LOAD.replace("torch.ops.load_library", "__import__('ctypes').CDLL"),
