@@ -156,6 +156,19 @@ def test_the_guard_goes_where_it_is_told(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
     assert run("guard", "--write", f"{tmp_path}/").exit_code == 0
     assert [path.name for path in tmp_path.iterdir()] == ["_abiscan_guard.py"]
+    assert run("guard", "--write", str(tmp_path / "own_name.py")).exit_code == 0
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["_abiscan_guard.py", "own_name.py"]
+
+
+def test_a_current_folder_that_is_gone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    gone = tmp_path / "gone"
+    gone.mkdir()
+    monkeypatch.chdir(gone)
+    gone.rmdir()
+    # A relative path would mean nothing; help has none.
+    assert (run("guard").exit_code, run("guard").stdout) == (2, "")
+    assert run("guard", "--help").exit_code == 0
+    assert run("guard", "-h").exit_code == 0
 
 
 def test_explain_lists_all_rules() -> None:
