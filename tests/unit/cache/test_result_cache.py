@@ -242,18 +242,6 @@ def test_another_abiscan_looks_again(finder: Finder, monkeypatch: pytest.MonkeyP
     assert finder.runs == 2
 
 
-@pytest.mark.skipif(not hasattr(os, "geteuid"), reason="needs users of POSIX")
-def test_another_user_looks_again(finder: Finder, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whoever shares the folder may see other files."""
-    for user in (1000, 1000, 1001):
-        result_cache._fingerprint_reader.cache_clear()
-        monkeypatch.setattr(os, "geteuid", lambda user=user: user)
-        finder.ask("check")
-    assert finder.runs == 2
-    monkeypatch.undo()
-    result_cache._fingerprint_reader.cache_clear()
-
-
 def test_errors_are_not_kept(finder: Finder) -> None:
     def fail() -> Evidence:
         raise KeyError("no")
