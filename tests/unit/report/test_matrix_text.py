@@ -109,7 +109,7 @@ def test_what_a_verdict_depends_on() -> None:
 
 def test_what_fails_later() -> None:
     places = [Evidence(subject=f"a/m.py:{line}") for line in (1, 2, 3)]
-    fields = {"message": "torch.gone is no attribute of torch", "evidence": tuple(places)}
+    fields: dict[str, Any] = {"message": "torch.gone is no attribute of torch", "evidence": tuple(places)}
     late = finding(Effect.CALL_FAILS, rule="missing-torch-name", **fields)
     (line,) = (line for line in shown(package(own_findings=(late,))) if "missing-torch-name" in line)
     assert line == "  missing-torch-name 2.7.1-2.9.1: torch.gone (a/m.py:1, a/m.py:2, and 1 more)"
@@ -120,10 +120,10 @@ def test_what_fails_later() -> None:
 
 def test_what_files_were_built_for() -> None:
     def built(*releases: str, clues: tuple[Clue, ...] = ()) -> BuiltFor:
-        return BuiltFor(releases=tuple(map(TorchVersion.parse, releases)), clues=clues)
+        return BuiltFor(releases=tuple(map(TorchVersion, releases)), clues=clues)
 
     def clue(kind: Kind, seen: str, *releases: str) -> Clue:
-        return Clue(kind=kind, seen=seen, releases=tuple(map(TorchVersion.parse, releases)))
+        return Clue(kind=kind, seen=seen, releases=tuple(map(TorchVersion, releases)))
 
     imports = clue(Kind.IMPORTS, "uses _ZN3c103fooEv", "2.8.0", "2.9.1")
     headers = clue(Kind.HEADERS, "names a header", "2.8.0")
