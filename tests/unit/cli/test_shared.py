@@ -87,6 +87,7 @@ def test_other_options(monkeypatch: pytest.MonkeyPatch) -> None:
         "{'jobs': 7}\n",
         "{'jobs': 3}\n",
     ]
+    assert run(options.jobs_option(""), "--jobs", "1").output == "{'jobs': 1}\n"
     assert run(options.jobs_option(""), "--jobs", "0").exit_code == 2
     for option, name in ((options.torch_option(""), "--torch"), (options.torches_option("torches", ""), "--torch"),
                          (options.python_option(""), "--python")):  # fmt: skip

@@ -434,3 +434,21 @@ def test_markdown_and_sarif_name_the_files_of_which_a_finding_is(names: tuple[st
     assert "  - `f0()`, found: `f0(int)`\n" in text
     assert ("in 2 files: `pkg/_C.so`, `pkg/_D.so`" in text) is (len(names) > 1)
     assert " files: " not in text or len(names) > 1
+
+
+def test_an_annotation_of_a_package_has_the_cause_of_its_error() -> None:
+    def lines(cause: str | None) -> list[str]:
+        failed = ImportFailure(
+            how=How.RAISES, exception="OSError", message="is gone", file=None, line=None, cause=cause
+        )
+        package = PackageResult(
+            target="a.whl", name="a", version="1", torch="2.9.1", torch_build="2.9.1+cpu", module="a",
+            verdict=PackageVerdict.IMPORT_FAILS, error=failed,
+        )  # fmt: skip
+        (line,) = annotated(Report(results=(), packages=(package,)))
+        return line.rpartition("::")[2].split("%0A")
+
+    first = lines(None)
+    assert len(first) == 1
+    assert "OSError: is gone" in first[0]
+    assert lines("undefined symbol: f") == [*first, "undefined symbol: f"]

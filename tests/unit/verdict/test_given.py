@@ -33,11 +33,11 @@ CASES = {
 }
 
 
-def make_wheel(folder: Path, name: str, module: str, code: str, version: str = "1.0") -> Path:
+def make_wheel(
+    folder: Path, name: str, module: str, code: str, version: str = "1.0", tag: str = "py3-none-any"
+) -> Path:
     files = {f"{module}/__init__.py": code}
-    return package_wheel(
-        folder, name, {}, version=version, files=files, metadata={"Requires-Dist": "torch"}, tag="py3-none-any"
-    )
+    return package_wheel(folder, name, {}, version=version, files=files, metadata={"Requires-Dist": "torch"}, tag=tag)
 
 
 def really(site: Path) -> list[str]:
@@ -89,3 +89,20 @@ def test_of_two_versions_neither_is_what_is_imported(tmp_path: Path) -> None:
         make_wheel(tmp_path, "other", "other", "import torch\n", "2.0"),
     ]
     assert abiscan.check([str(path) for path in wheels], torch="2.13.0").packages[0].error is None
+
+
+@pytest.mark.parametrize(
+    ("tag", "is_found"),
+    [
+        ("py3-none-any", True),
+        ("cp311-cp311-manylinux_2_28_x86_64", True),
+        ("cp311-cp311-manylinux_2_28_aarch64", False),
+        ("cp311-cp311-win_amd64", False),
+        ("cp311-cp311-macosx_11_0_arm64", False),
+    ],
+)
+def test_a_wheel_for_another_system_is_not_installed_next_to_one(tmp_path: Path, tag: str, *, is_found: bool) -> None:
+    wheel = make_wheel(tmp_path, "pkg", "pkg", "", tag="cp311-cp311-manylinux_2_17_x86_64")
+    other = make_wheel(tmp_path, "other", "other", "", tag=tag)
+    neighbours = GivenNeighbours.of(wheel, list_given([wheel, other], str(tmp_path / "site")))
+    assert (neighbours is not None and neighbours.find("other") is not None) is is_found
