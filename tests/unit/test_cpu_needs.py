@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from abiscan.binary.elf import Machine
+from abiscan.cpu.instructions import features_of
 from abiscan.cpu.needs import CpuAtLoad, CpuGap, CpuNeeds, CpuReach, CpuUse
 from abiscan.cpu.processors import capability, cpu, isa_levels
 
@@ -63,3 +64,23 @@ def test_levels_as_bits_and_as_torch_calls_them(name: str, levels: int, of_torch
     processor = cpu(name)
     assert processor is not None
     assert (isa_levels(processor), capability(processor)) == (levels, of_torch)
+
+
+@pytest.mark.parametrize(
+    ("code", "features"),
+    [
+        # As the GNU assembler encodes them. SDM 2A, 2.7: a shorter vector than 512 bits needs AVX512VL, unless the
+        # length bits say how to round, which EVEX.b does between registers; the mask is in the bits below it.
+        ("62 f1 74 49 58 c2", ("avx512f",)),  # vaddps %zmm2,%zmm1,%zmm0{%k1}
+        ("62 f1 74 18 58 c2", ("avx512f",)),  # vaddps {rn-sae},%zmm2,%zmm1,%zmm0
+        ("62 f1 74 29 58 c2", ("avx512f", "avx512vl")),  # vaddps %ymm2,%ymm1,%ymm0{%k1}
+        ("62 f1 74 38 58 00", ("avx512f", "avx512vl")),  # vaddps (%rax){1to8},%ymm1,%ymm0
+        ("62 b1 74 28 58 c2", ("avx512f", "avx512vl")),  # vaddps %ymm18,%ymm1,%ymm0
+        ("c5 f4 58 c2", ("avx",)),  # vaddps %ymm2,%ymm1,%ymm0
+        ("48 01 c0", ()),  # add %rax,%rax
+        ("f3 48 0f b8 c0", ("popcnt",)),  # popcnt %rax,%rax
+        ("f3 0f b8 c0", ("popcnt",)),  # popcnt %eax,%eax
+    ],
+)
+def test_what_an_instruction_needs(code: str, features: tuple[str, ...]) -> None:
+    assert features_of(Machine.X86_64, bytes.fromhex(code) + bytes(8)) == features

@@ -88,8 +88,8 @@ def test_annotations(code: str, torch: str, message: str | None) -> None:
     ],
 )
 def test_the_lists_of_each_type(type_: str, accepted: str) -> None:
-    forms = ("{}", "Optional[{}]", "List[{}]", "Sequence[{}]", "List[Optional[{}]]", "Optional[List[{}]]")
-    forms += ("Optional[List[Optional[{}]]]",)
+    forms = ["{}", "Optional[{}]", "List[{}]", "Sequence[{}]", "List[Optional[{}]]", "Optional[List[{}]]"]
+    forms += ["Optional[List[Optional[{}]]]"]
     said = [raised(defined(f"x: {form.format(type_)}"), "2.13.0") for form in forms]
     assert "".join("1" if message is None else "0" for message in said) == accepted
     assert all("has unsupported type" in message for message in said if message is not None)
