@@ -85,6 +85,10 @@ def _of_unknown(machine: PythonMachine, value: NotKnown, name: str) -> object:
         raise machine.lacking_in_python(value.name, AttributeError, f"module '{value.name}' has no attribute '{name}'")
     if name == "__version__" and is_module and machine.library.find(value.name) is None:
         return machine.library.surroundings.module_version(value.name) or value.get_attribute(machine, name)
+    if is_module and not name.startswith("__") and machine.other_lacks(value.name, name):
+        lacking = thrown(AttributeError, f"module '{value.name}' has no attribute '{name}'")
+        lacking.failure.of_other = value.name.partition(".")[0]
+        raise lacking
     return value.get_attribute(machine, name)
 
 

@@ -614,8 +614,7 @@ class PythonInterpreter(Calls):
             raise absent
         if f"{full}.{name}" in MODELS or (knows_names and torch_module.surely_unloaded(self, f"{full}.{name}")):
             return self.import_module(f"{full}.{name}")
-        is_there = True if knows_names else self.library.installed_has(full, name)
-        if is_there is False and not self._is_made(full) and not self._may_be_added(full, name):
+        if not knows_names and self.other_lacks(full, name):
             source = self.library.surroundings.source(full) or "unknown location"
             lacking = thrown(ImportError, f"cannot import name '{name}' from '{full}' ({source})")
             lacking.failure.of_other = full.partition(".")[0]
@@ -633,6 +632,11 @@ class PythonInterpreter(Calls):
             of_file = isinstance(module, Instance) and isinstance(module.attributes.get("__file__"), str)
             location = (self.library.surroundings.source(full) if of_file else None) or "unknown location"
             raise thrown(ImportError, f"cannot import name '{name}' from '{full}' ({location})") from None
+
+    def other_lacks(self, module: str, name: str) -> bool:
+        """Whether an installed module of others certainly does not have a name, which no code may have set, either."""
+        is_there = self.library.installed_has(module, name)
+        return is_there is False and not self._is_made(module) and not self._may_be_added(module, name)
 
     def _is_made(self, full: str) -> bool:
         """Whether a modelled module is made by code, as ``torch.ops`` is, and has no file."""

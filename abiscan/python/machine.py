@@ -515,6 +515,10 @@ class PythonMachine:
         """Return the parameters of a function by name; raises where Python certainly would."""
         raise NotImplementedError
 
+    def other_lacks(self, module: str, name: str) -> bool:
+        """Whether an installed module of others certainly does not have a name, which no code may have set, either."""
+        raise NotImplementedError
+
     def misses_names(self, file: str) -> bool:
         """Whether a module uses, as it is imported, a name that this torch does not have."""
         raise NotImplementedError

@@ -105,6 +105,7 @@ BREAKS = {
         "def __getattr__(name):\n    from .errors import Moved\n    raise Moved(f'{name} has moved')\n",
         "other/errors.py": "class Moved(ImportError): ...\n",
     },
+    "an attribute that a module lacks": {"other/__init__.py": "import further\n", "further.py": "here = 1\n"},
     "a module by the name of its spec": {
         "other/__init__.py": "__import__(__spec__.parent + '.part')\n__import__(__spec__.name + '.gone')\n",
         "other/part.py": "",
@@ -118,6 +119,12 @@ WORKS = {
         "other/hooks.py": "def __getattr__(name):\n    if name.lower() == 'gone':\n        return 1\n"
         "    raise AttributeError(name)\n",
     },
+    "an attribute that the code sets": {"further.py": "here = 1\n"},
+    "an attribute that another module sets": {
+        "other/__init__.py": "import further\nfurther.gone = 1\n",
+        "further.py": "here = 1\n",
+    },
+    "an attribute that is a module": {"other/__init__.py": "here = 1\n", "other/part.py": ""},
     "a name that the importing code sets": {"other/__init__.py": LAZY, "other/part.py": "Thing = 1\n"},
     "a path that the importing code extends": {"other/__init__.py": "", "other/more/former.py": ""},
     "a module that a further one puts there": {
@@ -188,7 +195,7 @@ OF_TORCH = {
 
 
 def really(site: Path, code: str) -> list[str]:
-    code = f"try:\n {code}\nexcept ImportError as error:\n print(type(error).__name__)\n print(error)"
+    code = f"try:\n {code}\nexcept (ImportError, AttributeError) as error:\n print(type(error).__name__)\n print(error)"
     done = subprocess.run([sys.executable, "-S", "-c", code], cwd=site, check=True, capture_output=True, text=True)
     return done.stdout.splitlines()
 
@@ -229,6 +236,10 @@ def test_the_import_of_another_package_raises_what_python_raises(tmp_path: Path,
         "for a module that a lazy one lacks": "import other.gone",
         "for a name that a lazy one lacks": "from other import Gone",
         "for a module, as one of Python's has that name": "import other.json",
+        "an attribute that a module lacks": "import other, further; further.gone",
+        "an attribute that the code sets": "import further; further.gone = 1; further.gone",
+        "an attribute that another module sets": "import other, further; further.gone",
+        "an attribute that is a module": "import other, other.part; other.part",
         "for a name that is looked up in its own": "from other import Gone",
         "for a name that has moved": "from other import Gone",
         "a name of a lazy module": "from other import Thing",
