@@ -134,7 +134,6 @@ class PackageReader:
         from abiscan.python.kept_keywords import kept_keywords
         from abiscan.python.later_names import later_uses
         from abiscan.python.mentions import LaterUse
-        from abiscan.python.passed_defaults import passed_defaults
 
         with _without_collector():
             code = self._code_for(world, surroundings)[0]
@@ -145,7 +144,11 @@ class PackageReader:
             )
             later = later_uses(code, names, _companions_of(code, world), own, imported)
             named = {(use.name, use.error) for use in later}
-            passed = (*kept_keywords(code, names), *passed_defaults(code, names))
+            passed = tuple(kept_keywords(code, names))
+            if any(b".defaults" in code.source(file) for file in code.sources):
+                from abiscan.python.passed_defaults import passed_defaults
+
+                passed += tuple(passed_defaults(code, names))
             kept = (use for use in passed if (use.name, use.error) not in named)
             return tuple(sorted((*later, *kept, *on_cpus)))
 

@@ -38,7 +38,6 @@ from abiscan.python.version_guards import (
     says_torch,
     says_version,
 )
-from abiscan.python.version_names import module_finder
 from abiscan.python.version_tests import Find, truth_of
 from abiscan.regex import regex
 
@@ -80,6 +79,8 @@ class SettledConditions:
 
     def find_in(self, file: str) -> Find:
         """Return what finds the names in a source, there or where it imports them from."""
+        from abiscan.python.version_names import module_finder  # few checks come to such a condition
+
         return module_finder(self._code, file, self._bindings_in)
 
     def _bindings_in(self, file: str) -> Mapping[str, ast.stmt] | None:
