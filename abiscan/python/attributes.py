@@ -19,6 +19,7 @@ from abiscan.python.model import Answer
 from abiscan.python.modelled import Modelled, Native
 from abiscan.python.operations import attempt_operation, describe_value
 from abiscan.python.private_names import name_inside
+from abiscan.python.torch_names import COMPANIONS
 from abiscan.python.values import (
     ABSENT,
     EVERYDAY,
@@ -85,10 +86,10 @@ def _of_unknown(machine: PythonMachine, value: NotKnown, name: str) -> object:
         raise machine.lacking_in_python(value.name, AttributeError, f"module '{value.name}' has no attribute '{name}'")
     if name == "__version__" and is_module and machine.library.find(value.name) is None:
         return machine.library.surroundings.module_version(value.name) or value.get_attribute(machine, name)
-    if is_module and not name.startswith("__") and machine.other_lacks(value.name, name):
-        lacking = thrown(AttributeError, f"module '{value.name}' has no attribute '{name}'")
-        lacking.failure.of_other = value.name.partition(".")[0]
-        raise lacking
+    # What numpy and the packages next to torch have is known by their versions.
+    is_asked = is_module and not name.startswith("__") and value.name.partition(".")[0] not in COMPANIONS
+    if is_asked and machine.other_lacks(value.name, name):
+        raise machine.lacking_in_python(value.name, AttributeError, f"module '{value.name}' has no attribute '{name}'")
     return value.get_attribute(machine, name)
 
 

@@ -15,6 +15,9 @@ from abiscan.results.release import ReleaseProblem, ReleaseReport, ReleaseWheel
 class Lines:
     """A page that keeps what is printed on it."""
 
+    width = 80
+    is_terminal = False
+
     def __init__(self) -> None:
         self.lines: list[str] = []
 
