@@ -134,6 +134,7 @@ class PackageReader:
         from abiscan.python.kept_keywords import kept_keywords
         from abiscan.python.later_names import later_uses
         from abiscan.python.mentions import LaterUse
+        from abiscan.python.uninitialised import uninitialised_optimizers
 
         with _without_collector():
             code = self._code_for(world, surroundings)[0]
@@ -150,7 +151,7 @@ class PackageReader:
 
                 passed += tuple(passed_defaults(code, names))
             kept = (use for use in passed if (use.name, use.error) not in named)
-            return tuple(sorted((*later, *kept, *on_cpus)))
+            return tuple(sorted((*later, *kept, *on_cpus, *uninitialised_optimizers(code, names))))
 
     def own_refusals(self, world: World, surroundings: Surroundings | None = None) -> tuple[OwnRefusal, ...]:
         """Return the functions that refuse the torch of a target themselves: see ``version_refusals``."""

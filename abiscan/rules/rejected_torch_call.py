@@ -16,6 +16,10 @@ So does an object of a class of the same source that torch calls with what it do
 `torch.nn.TransformerEncoder` whose `forward` has no `is_causal`, since 2.0, and one for `TransformerDecoder` without
 `tgt_is_causal`, since 2.1.
 
+So does an optimizer of the package whose constructor leaves out that of `torch.optim.Optimizer`, since 2.0: after
+`zero_grad()`, `step()` asks it for hooks that it never got. It counts if the class has a `step`, but no `zero_grad` of
+its own, and takes over nothing from another object (`__dict__`, `__getattr__`).
+
 Of compiled functions (`torch.div`, `torch.nn.functional.gelu`), the schemas say which keywords a release takes; of
 methods, where `dim` takes several dimensions: `x.any(dim=(0, 1))` since 2.2. Since `x` may be no tensor, a finding on a
 method is only possible; it is left out where `x` comes from another package, or the package has a method of that name.
@@ -76,8 +80,10 @@ def list_findings(
     :param needs: the package that they need to be installed
     """
     since, until = history.span
-    other = advice or f"a version of {package} for {torch}"
+    other, makes = advice or f"a version of {package} for {torch}", "makes it"
     does = f"imports {needs}, which torch does not require, for a call" if needs else "rejects a call"
+    if calls[0].how == "uninitialised":
+        does, makes = "needs its __init__ to have run", "leaves it out"
     # Of which class the object of a method is, nothing says, nor what else is installed.
     is_doubtful = all(call.doubtful for call in calls)
     is_possible = needs or is_doubtful or all(call.how == "method" for call in calls)
@@ -85,7 +91,7 @@ def list_findings(
     yield Finding(
         rule=RULE.name,
         effect=Effect.NOTE if is_doubtful else Effect.CALL_FAILS,
-        message=f"{history.name} {does} in {torch}: {package} makes it in {where}",
+        message=f"{history.name} {does} in {torch}: {package} {makes} in {where}",
         confidence=Confidence.POSSIBLE if is_possible else Confidence.CERTAIN,
         evidence=tuple(
             Evidence(subject=f"{call.file}:{call.line}", object=call.function or None, since=since, until=until)

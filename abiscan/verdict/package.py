@@ -89,6 +89,10 @@ def later_findings(
 
                 changed = BY_FUNCTION[name]
                 taking, advice, needs = default_history(changed), changed.advice, changed.needs
+            elif uses[0].how == "uninitialised":
+                from abiscan.python.uninitialised import UNINITIALISED  # few packages have such a class
+
+                taking, advice = default_history(UNINITIALISED), UNINITIALISED.advice
             yield from rejected_torch_call.list_findings(uses, taking, result.name, torch, advice, needs)
 
 
