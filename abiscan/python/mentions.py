@@ -57,6 +57,7 @@ from abiscan.python.torch_options import COMPILE, options_in
 from abiscan.python.version_guards import (
     EXITS,
     GUARDING_TEXT,
+    MAY_ASK,
     are_guarding,
     bound_by,
     guards_what_follows,
@@ -121,7 +122,7 @@ class LaterUse(Struct, frozen=True, order=True, kw_only=True):
         raises; "fake" if a fake kernel is registered for the operator; "option" if it is
         one, which to set raises, too; "compile" if ``torch.compile`` gets it; "object" if it is taken of an object of a
         class; "method" if one of an object that may be a tensor is called; "device" if it is taken of the module for a
-        device that is computed
+        device that is computed; "uninitialised" if it is a constructor that leaves out that of its base
     :ivar arguments: those of the call
     :ivar doubtful: whether the package may well keep it from happening where that torch is: it asks for the name, or
         for something, elsewhere
@@ -386,21 +387,49 @@ class Mentions:
         """Return the scope where a statement decides, be it by the version of torch."""
         own = {name for names in scope.origins[:-1] for name, origin in names.items() if origin is None}
         local = (scope.values | own) - self._asking_names
-        if isinstance(node, (*TESTS, ast.Assert)) and not asks(node, local):
+        if isinstance(node, (*TESTS, ast.Assert)) and not asks(node, local) and not self._asks_attribute(node.test):
             is_first = not scope.guarded
             tests = (*scope.tests, node.test)
             return replace(scope, guarded=True, by_values=is_first or scope.by_values, tests=tests)
+        if isinstance(node, ast.Try) and not asks(node, local) and not self._says_torch(node.body, scope):
+            return replace(scope, guarded=True, by_values=not scope.guarded or scope.by_values)
         return _guarded(scope)
 
+    def _says_torch(self, body: Sequence[ast.stmt], scope: _Scope) -> bool:
+        """Whether anything in some statements may fail for the version of torch, going by their words."""
+        parts = [part for statement in body for part in walk(statement)]
+        if any(isinstance(part, _IMPORTS) for part in parts) or are_guarding(body):
+            return True
+        names = {part.id for part in parts if isinstance(part, ast.Name)}
+        if any(origins.get(name) is not None for name in names for origins in scope.origins):
+            return True
+        words = (word for statement in body for word in words_in(statement))
+        called = (part.func for part in parts if isinstance(part, ast.Call))
+        functions = {getattr(function, "attr", getattr(function, "id", "")) for function in called}
+        return any(map(MAY_ASK.search, words)) or any(map(self._settled.may_ask, functions - {""}))
+
     @functools.cached_property
-    def _asking_names(self) -> frozenset[str]:
-        """What is bound to something whose words ask for a version, anywhere."""
+    def _asking_targets(self) -> tuple[frozenset[str], frozenset[str]]:
+        """What is bound to something whose words ask for a version, anywhere: names, and attributes."""
         nodes = walk_with(self._tree, GUARDING_TEXT) if self._tree else ()
         bindings = [node for node in nodes if isinstance(node, ast.Assign)]
         asking = [node for node in bindings if are_guarding([node.value])]
-        return frozenset(
-            part.id for node in asking for target in node.targets for part in walk(target) if isinstance(part, ast.Name)
-        )
+        parts = [part for node in asking for target in node.targets for part in walk(target)]
+        stored = [part for part in parts if isinstance(getattr(part, "ctx", None), ast.Store)]
+        # What holds an attribute, or an item, is not bound by it: ``self.layer = skip_init(Linear)``. The container of
+        # an item may be asked for it.
+        items = {root_of(part) for part in stored if isinstance(part, ast.Subscript)} - {None, "self", "cls"}
+        names = {part.id for part in stored if isinstance(part, ast.Name)} | {name for name in items if name}
+        return frozenset(names), frozenset(part.attr for part in parts if isinstance(part, ast.Attribute))
+
+    @property
+    def _asking_names(self) -> frozenset[str]:
+        return self._asking_targets[0]
+
+    def _asks_attribute(self, test: ast.expr) -> bool:
+        """Whether a condition looks at an attribute that may have to do with a version."""
+        attributes = self._asking_targets[1]
+        return not attributes.isdisjoint(part.attr for part in walk(test) if isinstance(part, ast.Attribute))
 
     def _try(self, node: ast.Try, scope: _Scope) -> Iterator[Mention]:
         caught = {name for handler in node.handlers for name in caught_by(handler)}

@@ -896,6 +896,7 @@ def test_annotations_are_evaluated_before_python_3_14(python: tuple[int, int], *
     assert [use.name for use in reader.later_uses(world)] == [GONE] * is_used
 
 
+ASKED = f"  def g(self, x):\n    if self.kind == 'a': return {GONE}(x)"
 KEPT = "class A:\n  def __init__(self):\n    self.fast = hasattr(torch, 'a')\n  def g(self, x):\n"
 
 
@@ -911,6 +912,16 @@ KEPT = "class A:\n  def __init__(self):\n    self.fast = hasattr(torch, 'a')\n  
         (f"class A:\n  def g(self, x):\n    if self.fast:\n      if self.may(): return {GONE}(x)", None),
         (f"class A:\n  def g(self, x):\n    if not self.a.b or len(self.y) > 2: return\n    return {GONE}(x)", True),
         (f"class A:\n  def g(self, x):\n    path = self.a / 'b'\n    if path.exists(): return\n    {GONE}(x)", True),
+        # OpenNMT/OpenNMT-py#2475: what an object has that torch made says nothing of what users pass to it.
+        (f"class A:\n  def __init__(self):\n    self.b = skip_init(L)\n{ASKED}", True),
+        (f"class A:\n  def __init__(self):\n    self.kind = supports(L)\n{ASKED}", None),
+        # Rikorose/DeepFilterNet#263: who catches errors of what says nothing of torch, and leaves, asks for no version.
+        (f"def f(x):\n  try: y = x.g(x)\n  except Exception: return\n  {GONE}(y)", True),
+        (f"def f(x):\n  try: y = torch.g(x)\n  except Exception: return\n  {GONE}(y)", None),
+        (f"def f(x):\n  try: import g\n  except Exception: return\n  {GONE}(x)", None),
+        (f"def f(x):\n  try: y = x.check(x)\n  except Exception: return\n  {GONE}(y)", None),
+        (f"def f(x):\n  try: y = x.has_cuda\n  except Exception: return\n  {GONE}(y)", None),
+        (f"def f(x):\n  try: y = x.g(x)\n  except AttributeError: return\n  {GONE}(y)", None),
         (f"{CALLED}X = hasattr(torch.autograd.profiler, 'format_time')", True),
         (f"{CALLED}def g(x):\n  try: return {GONE}(x)\n  except AttributeError: pass", True),
         (f"{CALLED}def g(x):\n  if torch.__version__ < '1.9': return f(x)", None),
