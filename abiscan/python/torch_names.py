@@ -217,7 +217,12 @@ class TorchNames(Struct):
         around = self.source.module(owner)
         if around is None or around.is_open or last in around.there | around.possible:
             return False
-        return not last.startswith(around.prefixes) and all(self._of_star(star, last) is False for star in around.stars)
+        if last.startswith(around.prefixes):
+            return False
+        # Nothing compiled has the name of a module in Python.
+        is_written = self.is_written(name)
+        stars = (star for star in around.stars if not (is_written and is_core(star)))
+        return all(self._of_star(star, last) is False for star in stars)
 
     def may_import(self, owner: str, name: str) -> bool:
         """Whether a module binds a name on some of its ways that is a module in it: most likely by importing that."""

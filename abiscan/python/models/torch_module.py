@@ -12,6 +12,7 @@ from abiscan.python import standard
 from abiscan.python.machine import PythonMachine
 from abiscan.python.model import Answer, World
 from abiscan.python.modelled import Modelled
+from abiscan.python.models import companions
 from abiscan.python.torch_classes import CLASSES, missing_attribute
 from abiscan.python.torch_names import CORE, Callee, is_core
 from abiscan.python.torch_texts import LISTED_IN_VAIN, NO_BACKEND, release_of, wording_of
@@ -42,6 +43,10 @@ _WITHOUT_TORCH: Final = frozenset(
     | {"psutil", "requests", "setuptools", "six", "sympy", "tqdm", "typing_extensions", "yaml"}
 )
 """Packages whose import does not import torch."""
+_IMPORTING: Final = {("torchvision", "torch.fx"): "torchvision.models.feature_extraction"}
+"""Packages, and a module of torch that only some of their versions import: with one of theirs that these have, and no
+others. torchvision imports ``torch.fx`` since 0.11.0, in that module and in those that came later.
+"""
 
 
 def lacks(cls: type[BaseException], text: object, /, **attributes: object) -> Thrown:
@@ -206,10 +211,19 @@ def surely_unloaded(machine: PythonMachine, name: str) -> bool:
         and module not in _WITHOUT_TORCH
         and _is_foreign(machine, module)
         and standard.has_module(module, Answer.UNKNOWN) is False
+        and not _imports_none_of(machine, module, name)
         for module in machine.modules
     )
     of_torch = any(module.startswith("torch.") and _is_unloaded(machine, module) for module in machine.modules)
     return not (foreign or of_torch or _may_be_added(machine, owner, last) or machine.library.may_import(name))
+
+
+def _imports_none_of(machine: PythonMachine, package: str, name: str) -> bool:
+    """Whether the version of a package that goes with the torch of the target certainly does not import a module of
+    torch.
+    """
+    importing = _IMPORTING.get((package, name))
+    return importing is not None and companions.lacks_module(machine, importing)
 
 
 def _is_unloaded(machine: PythonMachine, name: str) -> bool:

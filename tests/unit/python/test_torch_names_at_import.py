@@ -161,6 +161,7 @@ def test_an_annotation_with_a_value_sets_nothing(text: str, *, is_set: bool) -> 
 
 NOT_IMPORTED = "AttributeError: module 'torch.utils' has no attribute 'benchmark'"
 USE = "torch.utils.benchmark.Timer"
+NO_FX = "AttributeError: module 'torch' has no attribute 'fx'"
 
 
 @pytest.mark.parametrize(
@@ -173,6 +174,12 @@ USE = "torch.utils.benchmark.Timer"
         (f"import torch, torchvision\n{USE}", "2.13.0", None),
         (f"import torch\ntorch.utils.benchmark = 1\n{USE}", "2.13.0", None),
         (f"import torch\nfor name in ['torch.utils.benchmark']:\n    __import__(name)\n{USE}", "2.13.0", None),
+        # Nothing compiled is called ``torch.fx``; torchvision imports it since 0.11, which requires 1.10.0.
+        ("import torch\ntorch.fx.wrap", "1.9.1", NO_FX),
+        ("import torch, torchvision\ntorch.fx.wrap", "1.9.1", NO_FX),
+        ("import torch, torchvision\ntorch.fx.wrap", "1.10.0", None),
+        ("import torch, torchmetrics\ntorch.fx.wrap", "1.9.1", None),
+        ("import torch\ntorch.fx.wrap", "1.13.1", None),
         # torch._inductor, which torch.compile imports, imports it.
         ("import torch\ntorch.utils.cpp_extension", "2.13.0", None),
     ],
