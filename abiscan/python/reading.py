@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import gc
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
 
@@ -57,6 +57,7 @@ _WORDS_ASKING: Final = (b"__version__", b"RequirementCache", b"compare_version")
 """What each match of that has in it: to look for words is many times as fast."""
 _MOST_SUBMODULES = 20
 _OPERATORS: Final = "torch.ops."
+_OPTIMIZERS: Final = ("torch.optim.Optimizer", "torch.optim.optimizer.Optimizer")
 
 
 def _asks_version(source: bytes) -> bool:
@@ -134,7 +135,6 @@ class PackageReader:
         from abiscan.python.kept_keywords import kept_keywords
         from abiscan.python.later_names import later_uses
         from abiscan.python.mentions import LaterUse
-        from abiscan.python.uninitialised import uninitialised_optimizers
 
         with _without_collector():
             code = self._code_for(world, surroundings)[0]
@@ -151,7 +151,12 @@ class PackageReader:
 
                 passed += tuple(passed_defaults(code, names))
             kept = (use for use in passed if (use.name, use.error) not in named)
-            return tuple(sorted((*later, *kept, *on_cpus, *uninitialised_optimizers(code, names))))
+            bare: Iterable[LaterUse] = ()
+            if not code.all_torch_uses.isdisjoint(_OPTIMIZERS):  # few packages have one of their own
+                from abiscan.python.uninitialised import uninitialised_optimizers
+
+                bare = uninitialised_optimizers(code, names)
+            return tuple(sorted((*later, *kept, *on_cpus, *bare)))
 
     def own_refusals(self, world: World, surroundings: Surroundings | None = None) -> tuple[OwnRefusal, ...]:
         """Return the functions that refuse the torch of a target themselves: see ``version_refusals``."""
