@@ -259,8 +259,8 @@ class PythonInterpreter(Calls):
                 )
             )
             self.missing_in[file] |= companions.misses(self, file) or library.uses_emptied(file)
-            lost = standard.lost_names(library.source(file))
-            self.missing_in[file] |= any(self.since(*standard.REMOVED_NAMES[name]) for name in sorted(lost))
+            lost = sorted(library.lost_names(file))
+            self.missing_in[file] |= any(self.since(*standard.REMOVED_NAMES[name]) for name in lost)
         return self.missing_in[file]
 
     def uses_missing(self, node: ast.stmt | ast.expr) -> bool:

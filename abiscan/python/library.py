@@ -15,6 +15,7 @@ from msgspec.structs import replace
 
 from abiscan.errors import InputError
 from abiscan.inputs import observed_fs
+from abiscan.python import standard
 from abiscan.python.acting import ACTING
 from abiscan.python.call_records import KeptCalls
 from abiscan.python.dynamic_names import absolute_name, package_of
@@ -144,6 +145,7 @@ class PythonCode(Struct, dict=True):
     texts: dict[ast.AST, str] = field(default_factory=dict)
     """The expressions that were named somewhere, as they are written."""
     _eager: dict[str, bool] = field(default_factory=dict)
+    _lost_names: dict[str, frozenset[str]] = field(default_factory=dict)
     _mattering: dict[ast.AST, bool] = field(default_factory=dict)
     _found: dict[tuple[str, tuple[str, ...]], LocatedModule | None] = field(default_factory=dict)
     _located: dict[str, LocatedModule | None] = field(default_factory=dict)
@@ -416,6 +418,12 @@ class PythonCode(Struct, dict=True):
         if len(self.source(path)) <= LARGEST_ALWAYS_RUN or outline.calls(self.risky):
             return True
         return outline.calls(frozenset(name for name in outline.called if name in _ACTING or self.is_acting(name)))
+
+    def lost_names(self, path: str) -> frozenset[str]:
+        """Return the names in a source that the standard library lost in some versions."""
+        if path not in self._lost_names:  # each run asks again
+            self._lost_names[path] = standard.lost_names(self.source(path))
+        return self._lost_names[path]
 
     def listed_names(self, path: str) -> tuple[str, ...] | None:
         """Return what ``__all__`` of a source lists; None if it is not the value of a single statement."""

@@ -63,28 +63,31 @@ REMOVED_NAMES: Final = {
     for name in names.split()
 }
 """The names that modules of every supported version no longer have from a version on, of those that were documented."""
-_MODULES: Final = "|".join(sorted({re.escape(name.rpartition(".")[0]) for name in REMOVED_NAMES}))
+_MODULES: Final = "|".join(sorted({re.escape(name.rpartition(".")[0]) for name in REMOVED_NAMES}, reverse=True))
+"""Longer names first: of ``importlib.abc.Finder``, ``importlib`` would match and have an attribute ``abc``."""
+_NAMES: Final = "|".join(sorted({name.rpartition(".")[2] for name in REMOVED_NAMES}))
 _MENTIONED: Final = regex(
     rf"(?<![\w.])(?:from\s+({_MODULES})\s+import\s+(\([^)]*\)|[^\n]*)|({_MODULES})\.(\w+))".encode()
 )
 """What seems to use a name of such a module."""
+_LOST_MODULE: Final = regex(rf"(?m)^[ \t]*(?:import|from)\s+(?:[\w., ]+,\s*)?(?:{'|'.join(REMOVED)})\b".encode())
+# Each alternative begins with a text, which is ten times as fast to look for as what \b begins.
+_LOST_NAME: Final = regex(
+    rf"(?:\.(?:{_NAMES})\b|from\s+(?:{_MODULES})\s+import\s[^\n]*(?:\(|\b(?:{_NAMES})\b))".encode()
+)
+"""What is in every source that uses one of the names."""
 
 
 def lost_names(source: bytes) -> frozenset[str]:
     """Return the names in a source that modules of the standard library no longer have in some versions."""
+    if _LOST_NAME.search(source) is None:
+        return frozenset()
     names = {
         f"{(match[1] or match[3]).decode()}.{name.decode()}"
         for match in _MENTIONED.finditer(source)
         for name in _WORD.findall(match[2] or match[4])
     }
     return frozenset(names & REMOVED_NAMES.keys())
-
-
-_NAMES: Final = "|".join(sorted({name.rpartition(".")[2] for name in REMOVED_NAMES}))
-_LOST_MODULE: Final = regex(rf"(?m)^[ \t]*(?:import|from)\s+(?:[\w., ]+,\s*)?(?:{'|'.join(REMOVED)})\b".encode())
-_LOST_NAME: Final = regex(
-    rf"(?:\.(?:{_NAMES})\b|\bfrom\s+(?:{_MODULES})\s+import\s[^\n]*(?:\(|\b(?:{_NAMES})\b))".encode()
-)
 
 
 def may_be_lost(source: bytes) -> bool:

@@ -12,8 +12,10 @@ import pytest
 
 from abiscan.python import standard
 from abiscan.python.installed import Surroundings, installed_in
+from abiscan.python.library import PythonCode
 from abiscan.python.model import Answer, Raised
-from tests.unit.python.packages import FakeWorld, reading_of
+from abiscan.python.sources import PackageFiles
+from tests.unit.python.packages import FakeWorld, TextSources, reading_of
 
 
 def error_of(code: str, python: tuple[int, int] | Answer, around: Surroundings | None = None) -> str | None:
@@ -98,6 +100,40 @@ def test_a_name_that_was_removed(code: str, last: int, message: str) -> None:
 )
 def test_a_name_that_is_not_needed(code: str) -> None:
     assert error_of(code, (3, 13)) is None
+
+
+def test_each_source_is_asked_once_for_such_names(monkeypatch: pytest.MonkeyPatch) -> None:
+    # torchmetrics is imported fourteen times to find out that it works; that was half of its time.
+    looked: list[bytes] = []
+
+    def look(source: bytes) -> frozenset[str]:
+        looked.append(source)
+        return frozenset()
+
+    monkeypatch.setattr(standard, "lost_names", look)
+    later = "import torch\nimport collections\n" + "def f(): ...\n" * 400
+    reading = reading_of({"p/__init__.py": "import p.later\n", "p/later.py": later}, FakeWorld(python=(3, 11)))
+    assert reading.imports
+    code = PythonCode(PackageFiles(TextSources({"p.py": later})), ["p"], (3, 11))
+    code.lost_names("p.py")
+    code.on((3, 12)).lost_names("p.py")
+    assert looked == [later.encode()] * 2
+
+
+@pytest.mark.parametrize(
+    ("code", "names"),
+    [
+        ("from collections import OrderedDict, Mapping", {"collections.Mapping"}),
+        ("from  collections import (\n    OrderedDict,\n    Mapping,\n)", {"collections.Mapping"}),
+        ("import importlib.abc\nimportlib.abc.Finder", {"importlib.abc.Finder"}),
+        ("x = 0 if inspect.getargspec else 1", {"inspect.getargspec"}),
+        ("from collections import OrderedDict", set()),
+        ("from pack.collections import Mapping\nself.collections.Set, collections.Settings", set()),
+    ],
+)
+def test_the_names_in_a_source(code: str, names: set[str]) -> None:
+    assert standard.lost_names(code.encode()) == names
+    assert standard.may_be_lost(code.encode()) or not names
 
 
 def test_a_name_that_the_python_of_an_environment_lacks(tmp_path: Path) -> None:
