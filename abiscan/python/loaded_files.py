@@ -224,9 +224,27 @@ class _Body:
         )
 
     def is_state(self, load: ast.Call) -> bool:
-        """Whether what is loaded is certainly a state, as it is passed to what takes one: ``m.load_state_dict(…)``."""
-        outer = self._parents.get(load)
-        return isinstance(outer, ast.Call) and _is_for_state(outer.func)
+        """Whether what is loaded is certainly a state: it is passed to another object's ``load_state_dict``, and asked
+        for no key here.
+        """
+        names = {name for bound, value in self._bound if value is load for name in bound}
+        users = [
+            (self._parents.get(part), part)
+            for part in self._parts
+            if part is load or (isinstance(part, ast.Name) and part.id in names)
+        ]
+        return any(map(self._takes_state, (user for user, _ in users))) and not any(
+            (isinstance(user, ast.Subscript) and user.value is part and isinstance(user.ctx, ast.Load))
+            or isinstance(user, ast.Attribute)
+            for user, part in users
+        )
+
+    def _takes_state(self, call: ast.AST | None) -> bool:
+        # A method of this class may ask for the keys itself.
+        function = getattr(call, "func", None)
+        owner = getattr(function, "value", None)
+        is_own = isinstance(owner, ast.Name) and owner.id == self._self
+        return not is_own and "state_dict" in getattr(function, "attr", "")
 
     def hands_on(self, load: ast.Call, *, is_for_objects: bool) -> bool:
         """Whether what is loaded is only returned as a whole, or passed to a method or function of a module, which is

@@ -170,6 +170,22 @@ def test_what_was_measured(key: str, bound: str, *, told: bool) -> None:
     assert is_told(f"class A:\n{measures}{makes}{saves}{asks}", "2.6.0") is told
 
 
+@pytest.mark.parametrize(
+    ("load", "told"),
+    [
+        ("c = torch.load(p); self.m.load_state_dict(c)", False),  # one of the optimizer, beside that of the generators
+        ("c = torch.load(p); s = self.m.scatter_full_optim_state_dict(c); self.o.load_state_dict(s)", False),
+        ("c = torch.load(p); c['x'] = 1; self.m.load_state_dict(c)", False),
+        ("c = torch.load(p); self.load_state_dict(c)", True),
+        ("c = torch.load(p); self.m.load_state_dict(c['m'])", True),
+        ("c = torch.load(p); c.get('k'); self.m.load_state_dict(c)", True),
+    ],
+)
+def test_a_state_is_none_of_the_checkpoints_with_values_of_numpy(load: str, *, told: bool) -> None:
+    saves = SAVES % "np.mean([1])"
+    assert is_told(f"{saves}  def load(self, p): {load}\n  def put(self, ckpt): ckpt['k']", "2.6.0") is told
+
+
 def test_a_key_that_nothing_asks_for() -> None:
     saves = SAVES % "np.mean([1])"
     assert not is_told(saves + LOADS.replace("checkpoint['k']", "checkpoint['m']"))
