@@ -71,16 +71,19 @@ _MENTIONED: Final = regex(
 )
 """What seems to use a name of such a module."""
 _LOST_MODULE: Final = regex(rf"(?m)^[ \t]*(?:import|from)\s+(?:[\w., ]+,\s*)?(?:{'|'.join(REMOVED)})\b".encode())
-# Each alternative begins with a text, which is ten times as fast to look for as what \b begins.
-_LOST_NAME: Final = regex(
-    rf"(?:\.(?:{_NAMES})\b|from\s+(?:{_MODULES})\s+import\s[^\n]*(?:\(|\b(?:{_NAMES})\b))".encode()
-)
-"""What is in every source that uses one of the names."""
+# Both begin with a text, which is ten times as fast to look for as what \b begins.
+_LOST_IMPORT: Final = regex(rf"from\s+(?:{_MODULES})\s+import\s[^\n]*(?:\(|\b(?:{_NAMES})\b)".encode())
+_LOST_ATTRIBUTE: Final = regex(rf"\.({_NAMES})\b".encode())
+_OWNERS: Final = {
+    name.encode(): {one.partition(".")[0].encode() for one in REMOVED_NAMES if one.rpartition(".")[2] == name}
+    for name in _NAMES.split("|")
+}
+"""The modules that had such a name: without ``locale``, ``.format`` is that of a text."""
 
 
 def lost_names(source: bytes) -> frozenset[str]:
     """Return the names in a source that modules of the standard library no longer have in some versions."""
-    if _LOST_NAME.search(source) is None:
+    if not _may_name_lost(source):
         return frozenset()
     names = {
         f"{(match[1] or match[3]).decode()}.{name.decode()}"
@@ -92,7 +95,12 @@ def lost_names(source: bytes) -> frozenset[str]:
 
 def may_be_lost(source: bytes) -> bool:
     """Whether a source seems to ask for what the standard library no longer has in some versions."""
-    return _LOST_MODULE.search(source) is not None or _LOST_NAME.search(source) is not None
+    return _LOST_MODULE.search(source) is not None or _may_name_lost(source)
+
+
+def _may_name_lost(source: bytes) -> bool:
+    names = set(_LOST_ATTRIBUTE.findall(source))
+    return any(module in source for name in names for module in _OWNERS[name]) or bool(_LOST_IMPORT.search(source))
 
 
 def has_module(module: str, python: tuple[int, int] | Answer) -> bool | None:

@@ -136,6 +136,13 @@ def test_the_names_in_a_source(code: str, names: set[str]) -> None:
     assert standard.may_be_lost(code.encode()) or not names
 
 
+def test_a_method_of_texts_is_no_name_of_a_module() -> None:
+    # Such sources are parsed, with all that they bind.
+    assert not standard.may_be_lost(b"import math\nprint('{}'.format(math.pi), torch.dist)")
+    assert standard.may_be_lost(b"import math, locale as l\nprint(l.format('%d', 1))")
+    assert standard.may_be_lost(b"import importlib.abc as a\na.Finder")
+
+
 def test_a_name_that_the_python_of_an_environment_lacks(tmp_path: Path) -> None:
     around = Surroundings(installed=installed_in((tmp_path,)), folders=(tmp_path,), is_final=True, python=(3, 11))
     reading = reading_of({"p/__init__.py": "from collections import Mapping\n"}, FakeWorld(python=(3, 11)), around)
