@@ -51,6 +51,10 @@ def test_keywords_that_are_kept(file: str, text: str, line: int | None) -> None:
         ("def f(kw, optimizer):\n  for k, v in optimizer.defaults.items():\n    kw[k] = v\n", 2),
         ("def f(self, p): return type(self.optimizer)(p, **self.optimizer.defaults)\n", 1),
         ("def f(kw, opt): kw.update(opt.defaults)\n", 1),
+        ("def f(settings, optimizer): settings.update(**optimizer.defaults)\n", None),  # mmengine, which logs them
+        ("def f(d, optimizer):\n  d.update(**optimizer.defaults)\n  return A(p, **d)\n", 2),
+        ("def f(group, optimizer):\n  for k, v in optimizer.defaults.items():\n    group[k] = v\n", None),  # allennlp
+        ("def f(optimizer): return dict(**optimizer.defaults)\n", None),
         ("def f(optimizer):\n  for k, v in optimizer.defaults.items():\n    print(k, v)\n", None),
         ("def f(parser): return dict(**parser.defaults)\n", None),
         ("def f(optimizer):\n  d = dict(**optimizer.defaults)\n  d.pop('decoupled_weight_decay')\n", None),
