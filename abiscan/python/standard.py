@@ -72,13 +72,22 @@ _MENTIONED: Final = regex(
 """What seems to use a name of such a module."""
 _LOST_MODULE: Final = regex(rf"(?m)^[ \t]*(?:import|from)\s+(?:[\w., ]+,\s*)?(?:{'|'.join(REMOVED)})\b".encode())
 # Both begin with a text, which is ten times as fast to look for as what \b begins.
-_LOST_IMPORT: Final = regex(rf"from\s+(?:{_MODULES})\s+import\s[^\n]*(?:\(|\b(?:{_NAMES})\b)".encode())
+_LOST_IMPORT: Final = regex(
+    "|".join(
+        rf"from\s+{re.escape(module)}\s+import\s[^\n]*?(?:\([^)]{{0,4000}}?)?\b(?:{'|'.join(names.split())})\b"
+        for modules in _REMOVED_NAMES.values()
+        for module, names in modules.items()
+    ).encode()
+)
 _LOST_ATTRIBUTE: Final = regex(rf"\.({_NAMES})\b".encode())
 _OWNERS: Final = {
-    name.encode(): {one.partition(".")[0].encode() for one in REMOVED_NAMES if one.rpartition(".")[2] == name}
+    name.encode(): regex(
+        rb"import[^\n]{0,200}\b(?:%b)\b"
+        % "|".join({one.partition(".")[0] for one in REMOVED_NAMES if one.rpartition(".")[2] == name}).encode()
+    )
     for name in _NAMES.split("|")
 }
-"""The modules that had such a name: without ``locale``, ``.format`` is that of a text."""
+"""The imports of modules that had such a name: without ``locale``, ``.format`` is that of a text."""
 
 
 def lost_names(source: bytes) -> frozenset[str]:
@@ -100,7 +109,7 @@ def may_be_lost(source: bytes) -> bool:
 
 def _may_name_lost(source: bytes) -> bool:
     names = set(_LOST_ATTRIBUTE.findall(source))
-    return any(module in source for name in names for module in _OWNERS[name]) or bool(_LOST_IMPORT.search(source))
+    return any(_OWNERS[name].search(source) for name in names) or bool(_LOST_IMPORT.search(source))
 
 
 def has_module(module: str, python: tuple[int, int] | Answer) -> bool | None:

@@ -126,7 +126,7 @@ def test_each_source_is_asked_once_for_such_names(monkeypatch: pytest.MonkeyPatc
         ("from collections import OrderedDict, Mapping", {"collections.Mapping"}),
         ("from  collections import (\n    OrderedDict,\n    Mapping,\n)", {"collections.Mapping"}),
         ("import importlib.abc\nimportlib.abc.Finder", {"importlib.abc.Finder"}),
-        ("x = 0 if inspect.getargspec else 1", {"inspect.getargspec"}),
+        ("import inspect\nx = 0 if inspect.getargspec else 1", {"inspect.getargspec"}),
         ("from collections import OrderedDict", set()),
         ("from pack.collections import Mapping\nself.collections.Set, collections.Settings", set()),
     ],
@@ -139,6 +139,9 @@ def test_the_names_in_a_source(code: str, names: set[str]) -> None:
 def test_a_method_of_texts_is_no_name_of_a_module() -> None:
     # Such sources are parsed, with all that they bind.
     assert not standard.may_be_lost(b"import math\nprint('{}'.format(math.pi), torch.dist)")
+    assert not standard.may_be_lost(b"from typing import (\n    Callable,\n    Mapping,\n)\n")
+    assert standard.may_be_lost(b"from collections import (\n    deque,\n    Mapping,\n)\n")
+    assert not standard.may_be_lost(b"from typing import Any\nx = 'https://a.github.io'\n")
     assert standard.may_be_lost(b"import math, locale as l\nprint(l.format('%d', 1))")
     assert standard.may_be_lost(b"import importlib.abc as a\na.Finder")
 
