@@ -82,8 +82,11 @@ _LOST_IMPORT: Final = regex(
 _LOST_ATTRIBUTE: Final = regex(rf"\.({_NAMES})\b".encode())
 _OWNERS: Final = {
     name.encode(): regex(
-        rb"import[^\n]{0,200}\b(?:%b)\b"
-        % "|".join({one.partition(".")[0] for one in REMOVED_NAMES if one.rpartition(".")[2] == name}).encode()
+        rb"(?:import[^\n]{0,200}\b|from\s+(?=[\w.]+\.%b\s))(?:%b)\b"
+        % (
+            name.encode(),
+            "|".join({one.partition(".")[0] for one in REMOVED_NAMES if one.endswith(f".{name}")}).encode(),
+        )
     )
     for name in _NAMES.split("|")
 }

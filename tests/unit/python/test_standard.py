@@ -127,6 +127,7 @@ def test_each_source_is_asked_once_for_such_names(monkeypatch: pytest.MonkeyPatc
         ("from  collections import (\n    OrderedDict,\n    Mapping,\n)", {"collections.Mapping"}),
         ("import importlib.abc\nimportlib.abc.Finder", {"importlib.abc.Finder"}),
         ("import inspect\nx = 0 if inspect.getargspec else 1", {"inspect.getargspec"}),
+        ("from typing.io import TextIO", {"typing.io"}),  # hydra-core, in an else
         ("from collections import OrderedDict", set()),
         ("from pack.collections import Mapping\nself.collections.Set, collections.Settings", set()),
     ],
