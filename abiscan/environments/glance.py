@@ -19,9 +19,11 @@ import msgspec.structs
 from msgspec import Struct
 
 from abiscan import regular
+from abiscan.environments import torch_gates
 from abiscan.environments.library_glance import LibraryGlance
 from abiscan.inputs import observed_fs
 from abiscan.inputs.packages import Distribution
+from abiscan.inputs.version import TorchVersion
 from abiscan.python import standard
 from abiscan.python.dynamic_names import absolute_name
 from abiscan.python.grammar import FAILURES, find_newer, parse
@@ -128,6 +130,10 @@ class ImportGlance:
         self._there: dict[str, bool | Answer] = {}
         self._replaced: dict[str, bool] = {}
         self._lacking: dict[str, bool] = {}
+        version = surroundings.version("torch")
+        self._torch = TorchVersion.parse(version) if isinstance(version, str) else None
+        self._gates: dict[str, frozenset[str]] = {}
+        self._conditions: dict[str, frozenset[str]] = {}
 
     def settles(self, modules: Sequence[str], failing: Collection[str], *, uses_torch: bool) -> bool:
         """Whether the import of some modules certainly works.
@@ -303,6 +309,23 @@ class ImportGlance:
             for use in known.lacking(uses)
         }
 
+    def note_gates(self, module: _Module) -> None:
+        """Note what a module has that may say that torch is too old for it."""
+        if self._torch is None or module.name in self._gates:
+            return
+        asks = torch_gates.may_ask_for_newer(module.text, self._torch)
+        self._gates[module.name] = torch_gates.find_gates(_parsed(module.outline), self._torch) if asks else frozenset()
+
+    def may_lack_torch(self, modules: Sequence[_Module]) -> bool:
+        """Whether one of some modules uses what it imports only if something says that torch is new enough."""
+        gates = frozenset[str]().union(*self._gates.values())
+        return bool(gates) and any(gates & self._conditions_of(module) for module in modules)
+
+    def _conditions_of(self, module: _Module) -> frozenset[str]:
+        if module.name not in self._conditions:
+            self._conditions[module.name] = torch_gates.find_conditions(_parsed(module.outline))
+        return self._conditions[module.name]
+
     def breaks(self, module: str) -> bool:
         """Whether a module of torch needs a package that is not there: what ``import torch`` imports does not."""
         return (self._names is None or self._names.is_unloaded(module)) and self._surroundings.absent_for_torch(
@@ -382,6 +405,8 @@ class _Walk:
         self._seen: dict[str, bool] = dict.fromkeys(done, False)
         """What it has come to, and whether only perhaps."""
         self._waiting: list[tuple[str, bool]] = []
+        self._with_conditions: list[_Module] = []
+        """What certainly runs, and imports something under a condition."""
 
     def list_own(self) -> set[str]:
         """Return the modules of its own that it has certainly come to."""
@@ -396,6 +421,8 @@ class _Walk:
             name, is_conditional = self._waiting.pop()
             if not self._look_at(name, is_conditional=is_conditional) and not is_conditional:
                 raise _Doubt(name)
+        if self._glance.may_lack_torch(self._with_conditions):
+            raise _Doubt("torch")
 
     def finds(self, module: str, name: str) -> bool:
         """Whether a name can certainly be taken from a module."""
@@ -443,6 +470,9 @@ class _Walk:
         effect = self._glance.effect(source) if self._uses_torch and is_own else BodyEffect.NONE
         if effect is BodyEffect.ACTS or (self._uses_torch and not is_own and self._glance.lacks_names(source)):
             raise _Doubt(name)
+        self._glance.note_gates(source)
+        if not is_conditional and any(line.nested for line in source.imports):
+            self._with_conditions.append(source)
         for line in source.imports:
             self._follow(line, source, is_conditional=is_conditional or line.nested)
         return effect is BodyEffect.NONE

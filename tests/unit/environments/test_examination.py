@@ -365,6 +365,35 @@ def test_a_package_that_refuses_an_installed_version(site: Path, text: str, is_c
     assert len(rows) == 2
 
 
+ASKS = "def is_there():\n    return version('torch') >= '{}'\n"
+STEPS = "LEAST = '{}'\ndef is_new():\n    return version('torch') >= LEAST\ndef is_there():\n    return is_new()\n"
+
+
+@pytest.mark.parametrize(
+    ("asks", "settled"),
+    [
+        (ASKS.format("9.8.7"), True),
+        (ASKS.format("9.9.1"), False),
+        (STEPS.format("9.9.1"), False),
+        ("NEW = version('torch') >= '9.9.1'\nis_there = lambda: NEW\n", False),
+        (ASKS.replace("torch", "other").format("9.9.1"), True),
+    ],
+)
+def test_what_does_without_an_older_torch(site: Path, asks: str, *, settled: bool) -> None:
+    """What uses a name of torch then fails, in the words of CPython; where torch is new enough, nothing is read."""
+    layers = "from gate import is_there\nif is_there():\n    import torch\nclass Layer(torch.Tensor): ...\n"
+    code = f"from importlib.metadata import version\n{asks}"
+    (site / "torch" / "__init__.py").write_text("class Tensor: ...\n", encoding="utf-8")
+    install(site, "other", {}, version="9.9.5", requires="")
+    install(site, "gate", {}, requires="torch", files={"gate/layers.py": layers, "gate/__init__.py": code})
+    install(site, "rests", {}, requires="gate", files={"rests.py": "import torch\nfrom gate.layers import Layer\n"})
+    program = f"import sys\nsys.path.append({str(site)!r})\nimport rests"
+    done = subprocess.run([sys.executable, "-S", "-c", program], capture_output=True, text=True, check=False)
+    row = rows_of(site)["rests"]
+    assert str(row.error).partition(" (")[0] == (done.stderr.splitlines() or ["None"])[-1]
+    assert row.is_settled is settled
+
+
 def test_what_a_planned_torch_certainly_has_is_not_read(site: Path) -> None:
     """Nothing of that torch is there; what uses a name that it lacks is checked."""
     for name, use in (("plain", "torch.nn.Module"), ("newer", "torch.no_such_name")):
