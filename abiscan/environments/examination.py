@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import functools
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Final, Protocol, TypeAlias
 
 import msgspec.structs
 from msgspec import Struct
@@ -54,13 +54,19 @@ _FEWEST_TO_SHARE: Final = 4
 """How many distributions to look at make another process worth its start."""
 
 
+IsSound: TypeAlias = Callable[[str, str | None], bool]
+
+
 class CheckDistribution(Protocol):
     """Returns the verdict on a distribution, None if it has nothing to do with torch.
 
-    ``errors`` are what the imports of others raise, by their modules.
+    ``errors`` are what the imports of others raise, by their modules; ``is_sound`` tells of modules of others, and of
+    names from them, whether the import certainly works.
     """
 
-    def __call__(self, distribution: Distribution, *, errors: Mapping[str, Raised]) -> CheckedPackage | None:
+    def __call__(
+        self, distribution: Distribution, *, errors: Mapping[str, Raised], is_sound: IsSound | None
+    ) -> CheckedPackage | None:
         """Check it.
 
         :raises InputError: it cannot be read
@@ -234,7 +240,7 @@ def examine(
     look, without_torch = None, frozenset(required)
     if check is None or planned_torch is not None:
         look = _Look(environment, users or distributions, required, session, planned_torch)
-        own = functools.partial(_check_distribution, environment, look=look, required=without_torch, session=session)
+        own = functools.partial(_check_distribution, environment, required=without_torch, session=session)
         check = check or own
     rows, read = dict[str, ExaminedDistribution](), set[str]()
     # What others require comes first: they fail with it.
@@ -246,7 +252,9 @@ def examine(
     # the packages that require a failing one are examined again, until no more fail.
     errors: dict[str, Raised] = {}
     while True:
-        rows |= {row.name: row for row in _check_all(environment, waiting, errors, session, check)}
+        is_sound = functools.partial(look.is_sound, errors.keys()) if look is not None else None
+        find = functools.partial(check, errors=errors, is_sound=is_sound)
+        rows |= {row.name: row for row in _check_all(environment, waiting, find, session, first_here=not errors)}
         read |= {canonicalize_name(item.name) for item in waiting}
         failing = [row for row in rows.values() if row.raises is not None and not row.modules & errors.keys()]
         for row in failing:
@@ -436,13 +444,13 @@ def count_jobs(session: Session) -> int:
 def _check_all(
     environment: WholeEnvironment,
     distributions: Sequence[Distribution],
-    errors: Mapping[str, Raised],
+    find: Callable[[Distribution], CheckedPackage | None],
     session: Session,
-    check: CheckDistribution,
+    *,
+    first_here: bool,
 ) -> Iterator[ExaminedDistribution]:
-    find = functools.partial(check, errors=errors)
     # The others begin with what the first one has read, unless something was read before.
-    shared = branches.share_in_order(distributions, find, str, count_jobs(session), first_here=not errors, room=_ROOM)
+    shared = branches.share_in_order(distributions, find, str, count_jobs(session), first_here=first_here, room=_ROOM)
     for number, (distribution, take) in enumerate(shared, 1):
         session.progress(f"checking {distribution} ({number} of {len(distributions)} packages)")
         unmet = environment.unmet(distribution)
@@ -466,8 +474,8 @@ def _check_distribution(
     *,
     session: Session,
     required: Collection[Distribution],
-    look: _Look,
     errors: Mapping[str, Raised],
+    is_sound: IsSound | None,
 ) -> CheckedPackage | None:
     """Return the verdict on a distribution: that of an earlier run, if nothing has changed that it depends on."""
     # Everything that the verdict depends on and that is not looked at on the way belongs to the question.
@@ -490,7 +498,7 @@ def _check_distribution(
         environment.choice,
         session,
         import_errors=errors,
-        is_sound=functools.partial(look.is_sound, errors.keys()),
+        is_sound=is_sound,
         any_package=any_package,
     )
     if environment.over is not None:  # a folder that is gone tomorrow

@@ -19,7 +19,7 @@ from packaging.utils import canonicalize_name
 from packaging.version import InvalidVersion, Version
 
 from abiscan.cache.result_cache import answer
-from abiscan.environments.examination import ExaminedDistribution, examine, list_modules
+from abiscan.environments.examination import ExaminedDistribution, IsSound, examine, list_modules
 from abiscan.environments.lock_store import LockedSource, LockStore
 from abiscan.environments.model import Unmet, WholeEnvironment
 from abiscan.environments.package_check import CheckedPackage, Fitness, check_package, may_fail
@@ -428,6 +428,7 @@ def _check_distribution(
     session: Session,
     hardware: Hardware | None,
     errors: Mapping[str, Raised],
+    is_sound: IsSound | None,
 ) -> CheckedPackage | None:
     """Return the verdict on a distribution: that of an earlier run, if its bytes and all else were the same."""
     name = canonicalize_name(distribution.name)
@@ -448,7 +449,14 @@ def _check_distribution(
     def find() -> CheckedPackage | None:
         others = [environment.sources[other] for other in neighbours]
         checked_package = check_package(
-            source, choice, session, others, import_errors=errors, hardware=hardware, planned=planned
+            source,
+            choice,
+            session,
+            others,
+            import_errors=errors,
+            is_sound=is_sound,
+            hardware=hardware,
+            planned=planned,
         )
         # A package whose import cannot be followed to its end is no news about torch, if it uses nothing that torch
         # lacks.

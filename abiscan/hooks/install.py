@@ -16,7 +16,7 @@ import msgspec.structs
 from msgspec import Struct
 from packaging.utils import canonicalize_name
 
-from abiscan.environments.examination import ExaminedDistribution, examine, list_required, list_users
+from abiscan.environments.examination import ExaminedDistribution, IsSound, examine, list_required, list_users
 from abiscan.environments.model import WholeEnvironment, wheel_uses_torch
 from abiscan.environments.package_check import CheckedPackage, Fitness, Problem, check_package, may_fail
 from abiscan.errors import InputError
@@ -345,9 +345,15 @@ class _Comparison:
         required += [item for item in asked if item not in {*users, *required}]
         return examine(environment, asked, self._session, users=users, required=required)
 
-    def _check_distribution(self, distribution: Distribution, *, errors: Mapping[str, Raised]) -> CheckedPackage | None:
+    def _check_distribution(
+        self, distribution: Distribution, *, errors: Mapping[str, Raised], is_sound: IsSound | None
+    ) -> CheckedPackage | None:
         """Check a distribution with a torch that is not installed yet."""
         _, wheel = self._find_wheel(canonicalize_name(distribution.name))
+        if wheel is None and isinstance(self._choice, ReleaseNumber):
+            # What it imports may do without this torch, and fail for that: transformers says it needs a newer one.
+            there = msgspec.structs.replace(self._choice, environment=self._after.choice)
+            return check_package(distribution, there, self._session, import_errors=errors, is_sound=is_sound)
         source = wheel or distribution
         # They are installed together, so one may need libraries of another.
         neighbours = [item for _, item in self._wheels.values() if wheel is not None and item is not wheel]

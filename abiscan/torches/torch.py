@@ -119,11 +119,13 @@ class EmbeddedTorch(Struct, frozen=True, kw_only=True):
     :ivar build: the number that the user wrote
     :ivar files: where its libraries are put
     :ivar python: the Python that it is to run in; None for any
+    :ivar planned_for: the Python of the environment that it is to be installed in, which finds everything else there
     """
 
     build: str
     files: Files
     python: PythonTag | None = None
+    planned_for: Interpreter | None = None
 
     @property
     def package(self) -> str:
@@ -313,15 +315,21 @@ class TorchChoice(Protocol):
 class ReleaseNumber(Struct, frozen=True):
     """An embedded release, by its number or the full version of a build: ``2.6.0``, ``2.13.0+cu130``.
 
-    ``python`` is the Python that it is to run in, None for any that it has wheels for.
+    ``python`` is the Python that it is to run in, None for any that it has wheels for. ``environment`` is where it is
+    to be installed, with everything else that is there.
     """
 
     number: str
     python: PythonTag | None = None
+    environment: TorchOf | None = None
 
     def open(self, files: Files, session: Session) -> Torch:  # noqa: ARG002 - no step takes seconds
-        """Open it. Whether it is embedded is only checked for a particular machine."""
-        return EmbeddedTorch(build=self.number, files=files, python=self.python)
+        """Open it. Whether it is embedded is only checked for a particular machine.
+
+        :raises InputError: the Python of the environment cannot be run
+        """
+        planned_for = self.environment.find_interpreter()[0] if self.environment else None
+        return EmbeddedTorch(build=self.number, files=files, python=self.python, planned_for=planned_for)
 
 
 class TorchAt(Struct, frozen=True):
@@ -361,17 +369,24 @@ class TorchOf(Struct, frozen=True):
         """
         from abiscan.torches import from_libs, torch_images
 
-        if self.executable is None:
-            interpreter, package = python.running_interpreter(), python.installed_torch()
-        else:
-            interpreter, package = python.ask_interpreter(self.executable)
-        interpreter = msgspec.structs.replace(interpreter, over=self.over)
+        interpreter, package = self.find_interpreter()
         if package is None:
             raise NoTorchError(str(interpreter.executable), "has no torch", "name one with --torch or --python")
         if contents := torch_images.find_images(package):
             return ImageTorch(contents=contents, interpreter=interpreter)
         release = match_embedded(from_libs.from_path(package, files), files)
         return InstalledTorch(release=release, interpreter=interpreter, files=files, session=session)
+
+    def find_interpreter(self) -> tuple[Interpreter, Path | None]:
+        """Return the interpreter, and the folder of its torch; None if it has none.
+
+        :raises InputError: it cannot be run
+        """
+        if self.executable is None:
+            interpreter, package = python.running_interpreter(), python.installed_torch()
+        else:
+            interpreter, package = python.ask_interpreter(self.executable)
+        return msgspec.structs.replace(interpreter, over=self.over), package
 
 
 def match_embedded(release: TorchRelease, files: Files) -> TorchRelease:

@@ -18,6 +18,7 @@ from abiscan.extension.examined import ExaminedTarget
 from abiscan.inputs import interpreter, observed_fs, packages, system
 from abiscan.inputs.files import Files
 from abiscan.inputs.image_files import ImageFile
+from abiscan.inputs.interpreter import Interpreter
 from abiscan.inputs.package_files import Package
 from abiscan.inputs.version import TorchVersion
 from abiscan.python.certainty import chain, fails_for_torch, is_certain
@@ -41,7 +42,7 @@ from abiscan.python.systems import LINUX, PythonSystem
 from abiscan.regex import regex
 from abiscan.torches import embedded
 from abiscan.torches.pythons import admitted
-from abiscan.torches.torch import Torch
+from abiscan.torches.torch import EmbeddedTorch, Torch
 from abiscan.verdict.checker import Checker
 from abiscan.verdict.systems import system_of
 from abiscan.verdict.world import PackageWorld
@@ -415,25 +416,27 @@ def surroundings_of(torch: Torch, package: Package) -> Surroundings:
     """Return what is installed alongside a package: the torch, and what else its Python finds once the package is
     installed.
     """
-    folder = Path(torch.package)
-    if not torch.here or not observed_fs.is_dir(folder):
+    folder, interpreter_of = Path(torch.package), _finder_of(torch)
+    is_planned = isinstance(torch, EmbeddedTorch) and torch.planned_for is not None
+    if not is_planned and (not torch.here or not observed_fs.is_dir(folder)):
         return Surroundings()
-    executable = torch.interpreter.executable if torch.interpreter else None
+    torch_folder = None if is_planned else folder
+    executable = interpreter_of.executable if interpreter_of else None
     has_tool = functools.partial(_has_tool, executable)
     search_path = search_path_of(torch)
     if executable:
         observed_fs.observe_python(str(executable), search_path)  # which was perhaps asked before
     # A torch that this Python does not import says nothing about what is installed next to it.
-    if str(folder.parent) not in search_path:
-        return Surroundings(torch_folder=folder, has_tool=has_tool)
+    if torch_folder is not None and str(folder.parent) not in search_path:
+        return Surroundings(torch_folder=torch_folder, has_tool=has_tool)
     installed = package.root in search_path if package.installed is None else package.installed
     # Installing a package brings what it requires, and other versions of what is there.
     if not installed and not package.is_complete(search_path):
-        return Surroundings(torch_folder=folder, has_tool=has_tool)
+        return Surroundings(torch_folder=torch_folder, has_tool=has_tool)
     folders = tuple(map(Path, search_path))
-    python = (torch.interpreter.tag.major, torch.interpreter.tag.minor) if torch.interpreter else Answer.UNKNOWN
+    python = (interpreter_of.tag.major, interpreter_of.tag.minor) if interpreter_of else Answer.UNKNOWN
     return Surroundings(
-        torch_folder=folder,
+        torch_folder=torch_folder,
         installed=installed_in(folders, python),
         folders=folders,
         python=python,
@@ -493,11 +496,16 @@ def _packages_have(search_path: Sequence[str], name: str) -> bool:
 
 def search_path_of(torch: Torch) -> tuple[str, ...]:
     """Return where the Python of a torch looks for modules; nothing if it has none that can be asked."""
-    interpreter_of = torch.interpreter
+    interpreter_of = _finder_of(torch)
     if interpreter_of is None or interpreter_of.executable is None:
         return ()
     over = (interpreter_of.over,) if interpreter_of.over else ()
     return (*over, *_search_path(interpreter_of.executable))
+
+
+def _finder_of(torch: Torch) -> Interpreter | None:
+    """Return the Python that finds what is alongside a torch, or will be once that is installed."""
+    return (torch.planned_for if isinstance(torch, EmbeddedTorch) else None) or torch.interpreter
 
 
 @functools.lru_cache(maxsize=16)
