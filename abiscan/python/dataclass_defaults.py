@@ -72,8 +72,9 @@ def _imported_without_hash(code: PythonCode, file: str, tree: ast.Module) -> Map
     full names of these.
     """
     taken = {}
+    called = set(_BOUND.findall(b"\n" + code.source(file)))
     for name, node in sole_bindings(tree).items():
-        if not isinstance(node, ast.ImportFrom):
+        if not isinstance(node, ast.ImportFrom) or name.encode() not in called:
             continue
         module = absolute_name(package_of(file), "." * node.level + (node.module or ""))
         cls = next((alias.name for alias in node.names if (alias.asname or alias.name) == name), "")

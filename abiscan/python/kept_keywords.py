@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Collection, Iterator, Mapping
-from typing import Final
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from typing import Final, TypeAlias
 
 from abiscan.python.library import PythonCode
 from abiscan.python.mentions import LaterUse
@@ -25,6 +25,10 @@ _SETTINGS: Final = (".json", ".yaml", ".yml")
 _LARGEST_FILE: Final = 200_000
 _MAPPING: Final = regex(rb"\{[^{}\n]{1,400}\}")
 _KEY: Final = regex(rb"[{,]\s*[\"']?([A-Za-z_]\w*)[\"']?\s*:")
+_QUOTED_KEY: Final = regex(rb"[\"'](\w+)[\"']\s*:")
+_NEAR: Final = 600
+"""How far from each other the keys of a dictionary are looked for, in bytes."""
+_Gone: TypeAlias = tuple[Callee, frozenset[str], frozenset[str]]
 _DECIDING = (ast.If, ast.IfExp, ast.Try, TryStar, ast.Match)
 
 
@@ -36,21 +40,32 @@ def kept_keywords(code: PythonCode, names: TorchNames) -> Iterator[LaterUse]:
         return
     # Most sources have such a word, and few have it as a key.
     key = re.compile(rf"[\"'{{, ](?:{'|'.join(words)})[\"']?\s*:(?!=)".encode())
-    quoted = re.compile(rf"[\"'](?:{'|'.join(words)})[\"']\s*:".encode())
+    # What begins with a text is looked for in a small part of the time.
+    quoted = [re.compile(rf"{word}[\"']\s*:".encode()) for word in words]
     for file in code.files.members:
-        is_source = file in code.sources and is_for_users(file)
-        if not is_source and not file.endswith(_SETTINGS):
+        if file in code.sources and is_for_users(file):
+            kept = _in_source(code, file) if _may_keep(code.source(file), quoted, gone) else ()
+        elif file.endswith(_SETTINGS):
+            text = code.files.read(file)[:_LARGEST_FILE]
+            kept = _in_settings(text) if key.search(text) else ()
+        else:
             continue
-        text = code.source(file) if is_source else code.files.read(file)[:_LARGEST_FILE]
-        if (quoted if is_source else key).search(text):
-            kept = _in_source(code, file) if is_source else _in_settings(text)
-            for line, keys in kept:
-                yield from _uses_of(gone, file, line, keys)
+        for line, keys in kept:
+            yield from _uses_of(gone, file, line, keys)
 
 
-def _classes_with_gone_keywords(
-    code: PythonCode, names: TorchNames
-) -> Iterator[tuple[str, tuple[Callee, frozenset[str], frozenset[str]]]]:
+def _may_keep(source: bytes, quoted: Iterable[re.Pattern[bytes]], gone: Mapping[str, _Gone]) -> bool:
+    """Whether a source has enough keys of one class near a keyword that went."""
+    for form in quoted:
+        for match in form.finditer(source):
+            near = source[max(0, match.start() - _NEAR) : match.end() + _NEAR]
+            keys = {key.decode() for key in _QUOTED_KEY.findall(near)}
+            if any(len(keys & taken) >= _FEWEST_KEYS and keys & lost for _, lost, taken in gone.values()):
+                return True
+    return False
+
+
+def _classes_with_gone_keywords(code: PythonCode, names: TorchNames) -> Iterator[tuple[str, _Gone]]:
     """Yield the classes that a package mentions: each with the keywords that it lost, and all that it ever took."""
     for use in sorted(code.all_torch_uses):
         callee = names.callee(use) if use.rpartition(".")[2][:1].isupper() else None
@@ -61,9 +76,7 @@ def _classes_with_gone_keywords(
                 yield use, (callee, lost, taken)
 
 
-def _uses_of(
-    gone: Mapping[str, tuple[Callee, frozenset[str], frozenset[str]]], file: str, line: int, keys: Collection[str]
-) -> Iterator[LaterUse]:
+def _uses_of(gone: Mapping[str, _Gone], file: str, line: int, keys: Collection[str]) -> Iterator[LaterUse]:
     for name, (callee, lost, taken) in gone.items():
         if lost.isdisjoint(keys) or not taken.issuperset(keys):
             continue

@@ -128,7 +128,7 @@ LISTED: Final = "dim"
 """The parameter that takes several dimensions where it once took one: ``any(dim=(0, 1))`` since 2.2."""
 _OF_LIST: Final = rb"%b\s*=\s*[\[(]\s*-?\d" % LISTED.encode()
 _LIST: Final = regex(_OF_LIST)
-_PARAMETER: Final = regex(rb"\bdims?\s*:[^)\n=]*?(?:[Tt]uple|Sequence|[Ll]ist)\[")
+_PARAMETER: Final = regex(rb"dims?\s*:[^)\n=]*?(?:[Tt]uple|Sequence|[Ll]ist)\[")
 _WITH_PARAMETER: Final = regex(rb"\.([a-z_]\w*)\((?:dim\s*=\s*)?dims?\s*[,)]")
 _WITH_LIST: Final = regex(rb"\.([a-z_]\w*)\((?:[^()]*,)?\s*" + _OF_LIST)
 

@@ -70,7 +70,6 @@ class SettledConditions:
         self._asking: dict[str, bool] = {}
         self._denying: dict[str, bool] = {}
         self._bound: dict[tuple[str, str], _Bindings] = {}
-        self._sole_bindings: dict[str, Mapping[str, ast.stmt] | None] = {}
 
     def marks_among(self, nodes: Iterable[ast.AST], file: str) -> frozenset[str]:
         """Return what stands for them among the values of some parts of a source: see ``version_guards``."""
@@ -84,10 +83,8 @@ class SettledConditions:
         return module_finder(self._code, file, self._bindings_in)
 
     def _bindings_in(self, file: str) -> Mapping[str, ast.stmt] | None:
-        if file not in self._sole_bindings:
-            tree = self._code.tree(file) if file in self._code.sources else None
-            self._sole_bindings[file] = None if tree is None else sole_bindings(tree)
-        return self._sole_bindings[file]
+        tree = self._code.tree(file) if file in self._code.sources else None
+        return None if tree is None else sole_bindings(tree)
 
     def may_ask(self, name: str) -> bool:
         """Whether any source binds a name to something whose words may ask for a version:

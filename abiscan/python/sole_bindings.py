@@ -19,8 +19,15 @@ _DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
 def sole_bindings(scope: ast.Module | ast.FunctionDef | ast.AsyncFunctionDef) -> Mapping[str, ast.stmt]:
     """Return the statements of a module or function that alone bind a name there; none if an import may bind any.
 
-    An import counts once, however often it is repeated.
+    An import counts once, however often it is repeated. Several look at the same sources: the answer is kept with them.
     """
+    made: Mapping[str, ast.stmt] | None = scope.__dict__.get("sole_bindings")
+    if made is None:
+        made = scope.__dict__["sole_bindings"] = _find_bindings(scope)
+    return made
+
+
+def _find_bindings(scope: ast.Module | ast.FunctionDef | ast.AsyncFunctionDef) -> Mapping[str, ast.stmt]:
     statements: dict[str, ast.stmt] = {}
     bound: dict[str, set[object]] = {}
     for statement in scope.body:

@@ -35,11 +35,7 @@ def note_untaken(machine: PythonMachine, branch: Sequence[ast.stmt], scope: Scop
 
     :param depth: how many calls the branch is inside of
     """
-    if not branch:
-        return
-    changes: list[_Change] | None = branch[0].__dict__.get("changes")
-    if changes is None:
-        changes = branch[0].__dict__["changes"] = list(_changes(branch))
+    changes = _changes_of(branch)
     machine.count_steps(len(changes))
     before, machine.is_speculative = machine.is_speculative, True
     try:
@@ -52,12 +48,18 @@ def note_untaken(machine: PythonMachine, branch: Sequence[ast.stmt], scope: Scop
 
 def note_grown(machine: PythonMachine, branch: Sequence[ast.stmt], scope: Scope) -> None:
     """Note which containers the statements of a branch may have added to by ``+=``, while their names still stand."""
-    for statement in branch:
-        for node in ast.walk(statement):
-            if isinstance(node, ast.AugAssign):
-                container = plain_value(_held(node.target, scope))
-                if isinstance(container, (list, dict, set)):
-                    machine.perhaps_longer[id(container)] = container
+    for change in _changes_of(branch):
+        if isinstance(change, ast.AugAssign):
+            _note_added(machine, _held(change.target, scope))
+
+
+def _changes_of(branch: Sequence[ast.stmt]) -> list[_Change]:
+    if not branch:
+        return []
+    changes: list[_Change] | None = branch[0].__dict__.get("changes")
+    if changes is None:
+        changes = branch[0].__dict__["changes"] = list(_changes(branch))
+    return changes
 
 
 def _changes(nodes: Sequence[ast.AST]) -> Iterator[_Change]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import functools
 from collections.abc import Callable, Mapping
 from typing import Final
 
@@ -42,14 +43,17 @@ def module_finder(code: PythonCode, file: str, bindings_in: Callable[[str], Mapp
 
 def inside(function: ast.FunctionDef | ast.AsyncFunctionDef, around: Find) -> Find:
     """Return what finds the names in a function."""
-    own = sole_bindings(function)
-    parameters = {part.arg for part in walk(function.args) if isinstance(part, ast.arg)}
-    bound = parameters.union(name for statement in function.body for name in names_bound_in(statement))
+
+    @functools.cache
+    def names() -> tuple[frozenset[str], frozenset[str]]:
+        parameters = frozenset(part.arg for part in walk(function.args) if isinstance(part, ast.arg))
+        return parameters, parameters.union(name for part in function.body for name in names_bound_in(part))
 
     def find(name: str) -> Found | None:
+        parameters, bound = names()
         if name not in bound:
             return around(name)
-        return None if name in parameters else _found(own.get(name), find)
+        return None if name in parameters else _found(sole_bindings(function).get(name), find)
 
     return find
 
