@@ -12,7 +12,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Final, TypeAlias
 
 from abiscan.python.library import PythonCode
-from abiscan.python.mentions import LaterUse
+from abiscan.python.mentions import LaterUse, possible_call
 from abiscan.python.nodes import TryStar, child_nodes
 from abiscan.python.refusals import PassedArguments, parse_parameters, refusal
 from abiscan.python.sources import is_for_users
@@ -83,16 +83,7 @@ def _uses_of(gone: Mapping[str, _Gone], file: str, line: int, keys: Collection[s
         arguments = PassedArguments(keywords=tuple(sorted(keys)), takes_more=True)
         error = refusal(callee.name, callee.signature, arguments)
         if error is not None:
-            yield LaterUse(
-                name=name,
-                error=error,
-                file=file,
-                line=line,
-                function="",
-                how="call",
-                arguments=arguments,
-                doubtful=True,
-            )
+            yield possible_call(name, error, file, line, arguments)
 
 
 def _in_source(code: PythonCode, file: str) -> Iterator[tuple[int, frozenset[str]]]:

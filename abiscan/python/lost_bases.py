@@ -114,7 +114,7 @@ def _lines_asking(tree: ast.Module | None, lost: LostBase) -> Iterator[int]:
             continue
         waiting += child_nodes(node)
         if isinstance(node, ast.Call) and any(
-            _full_name(cls, origins) == lost.full_name for cls in (*_asked_for(node), *_looked_for_below(node))
+            full_name(cls, origins) == lost.full_name for cls in (*_asked_for(node), *_looked_for_below(node))
         ):
             yield node.lineno
 
@@ -154,7 +154,8 @@ def _origins_in(tree: ast.Module) -> Mapping[str, str | None]:
     return origins
 
 
-def _full_name(node: ast.expr, origins: Mapping[str, str | None]) -> str | None:
+def full_name(node: ast.expr, origins: Mapping[str, str | None]) -> str | None:
+    """Return the full name of what an expression takes of an import, by what the names of the source stand for."""
     attributes: list[str] = []
     while isinstance(node, ast.Attribute):
         attributes.append(node.attr)

@@ -138,6 +138,20 @@ class LaterUse(Struct, frozen=True, order=True, kw_only=True):
     doubtful: bool = False
 
 
+def possible_call(name: str, error: str, file: str, line: int, arguments: PassedArguments) -> LaterUse:
+    """Return a call of what a torch has that may be made with arguments which it refuses; nobody followed it there."""
+    return LaterUse(
+        name=name,
+        error=error,
+        file=file,
+        line=line,
+        function="",
+        how="call",
+        arguments=arguments,
+        doubtful=True,
+    )
+
+
 def lacking_part(names: TorchNames, use: str) -> str | None:
     """Return a name up to its first part that is certainly missing, be it a module or not; None if there is none."""
     name = names.first_lacking(use)

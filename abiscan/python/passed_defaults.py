@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterator
 from typing import Final
 
 from abiscan.python.library import PythonCode
-from abiscan.python.mentions import LaterUse
+from abiscan.python.mentions import LaterUse, possible_call
 from abiscan.python.nodes import walk
 from abiscan.python.refusals import PassedArguments, refusal
 from abiscan.python.sources import is_for_users
@@ -44,16 +44,7 @@ def passed_defaults(code: PythonCode, names: TorchNames) -> Iterator[LaterUse]:
         expanded = {_name_of(node.value) for node in nodes if isinstance(node, ast.keyword) and node.arg is None}
         places = (node for node in nodes if isinstance(node, _PLACES))
         for line in sorted({node.lineno for node in places if _passes_defaults(node, expanded)}):
-            yield LaterUse(
-                name=_CLASS,
-                error=error,
-                file=file,
-                line=line,
-                function="",
-                how="call",
-                arguments=arguments,
-                doubtful=True,
-            )
+            yield possible_call(_CLASS, error, file, line, arguments)
 
 
 def _passes_defaults(node: ast.Call | ast.For, expanded: Collection[str]) -> bool:

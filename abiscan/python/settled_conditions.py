@@ -11,7 +11,7 @@ import builtins
 import re
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Final
 
 from msgspec import Struct
@@ -20,7 +20,6 @@ from abiscan.python.bound_names import names_bound_by, names_bound_in
 from abiscan.python.late_bodies import definitions_in
 from abiscan.python.library import PythonCode
 from abiscan.python.nodes import walk
-from abiscan.python.sole_bindings import sole_bindings
 from abiscan.python.source_parts import having
 from abiscan.python.sources import is_for_users
 from abiscan.python.torch_names import TorchNames
@@ -80,11 +79,7 @@ class SettledConditions:
         """Return what finds the names in a source, there or where it imports them from."""
         from abiscan.python.version_names import module_finder  # few checks come to such a condition
 
-        return module_finder(self._code, file, self._bindings_in)
-
-    def _bindings_in(self, file: str) -> Mapping[str, ast.stmt] | None:
-        tree = self._code.tree(file) if file in self._code.sources else None
-        return None if tree is None else sole_bindings(tree)
+        return module_finder(self._code, file)
 
     def may_ask(self, name: str) -> bool:
         """Whether any source binds a name to something whose words may ask for a version:

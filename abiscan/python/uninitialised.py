@@ -13,6 +13,7 @@ from typing import Final
 
 from abiscan.python.changed_defaults import ChangedDefault
 from abiscan.python.library import PythonCode
+from abiscan.python.lost_bases import full_name
 from abiscan.python.mentions import LaterUse, make_origins
 from abiscan.python.nodes import walk
 from abiscan.python.sources import is_for_users
@@ -64,12 +65,7 @@ def uninitialised_optimizers(code: PythonCode, names: TorchNames) -> Iterator[La
 
 def _origin(base: ast.expr, origins: dict[str, str | None]) -> str | None:
     """Return the class of torch that a base is, by the name that users know."""
-    parts: list[str] = []
-    while isinstance(base, ast.Attribute):
-        parts.append(base.attr)
-        base = base.value
-    origin = origins.get(base.id) if isinstance(base, ast.Name) else None
-    full = ".".join([origin, *reversed(parts)]) if origin else None
+    full = full_name(base, origins)
     return DEFINED_AS.get(full, full) if full else None
 
 

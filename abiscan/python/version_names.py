@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 import functools
-from collections.abc import Callable, Mapping
 from typing import Final
 
 from abiscan.python.bound_names import names_bound_by, names_bound_in
@@ -19,19 +18,17 @@ _MOST_MODULES: Final = 4
 """From how many modules to the next the import of a constant is followed."""
 
 
-def module_finder(code: PythonCode, file: str, bindings_in: Callable[[str], Mapping[str, ast.stmt] | None]) -> Find:
-    """Return what finds the names in a module, there or where it imports them from.
-
-    :param bindings_in: returns the sole bindings of a source; None for what is none
-    """
+def module_finder(code: PythonCode, file: str) -> Find:
+    """Return what finds the names in a module, there or where it imports them from."""
 
     def find(name: str) -> Found | None:
         here = file
         for _ in range(_MOST_MODULES):
-            statement = (bindings_in(here) or {}).get(name)
+            tree = code.tree(here) if here in code.sources else None
+            statement = sole_bindings(tree).get(name) if tree else None
             located = _located(code, here, statement)
             if located is None or not isinstance(statement, ast.ImportFrom):
-                return _found(statement, find if here == file else module_finder(code, here, bindings_in))
+                return _found(statement, find if here == file else module_finder(code, here))
             if located.file is None:
                 return None
             name = next((alias.name for alias in statement.names if (alias.asname or alias.name) == name), name)

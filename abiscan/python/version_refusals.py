@@ -7,15 +7,13 @@ that certainly holds.
 from __future__ import annotations
 
 import ast
-import functools
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
 from msgspec import Struct
 
 from abiscan.python.library import PythonCode
 from abiscan.python.nodes import walk
-from abiscan.python.sole_bindings import sole_bindings
 from abiscan.python.sources import is_for_users
 from abiscan.python.version_names import inside, is_version, module_finder
 from abiscan.python.version_tests import Find, truth_of
@@ -43,17 +41,11 @@ class OwnRefusal(Struct, frozen=True, order=True, kw_only=True):
 
 def own_refusals(code: PythonCode, release: str) -> Iterator[OwnRefusal]:
     """Yield the functions that refuse a release of torch."""
-
-    @functools.cache
-    def bindings_in(file: str) -> Mapping[str, ast.stmt] | None:
-        tree = code.tree(file) if file in code.sources else None
-        return None if tree is None else sole_bindings(tree)
-
     for file in filter(is_for_users, code.sources):
         lines = _lines_that_may_refuse(code.source(file))
         tree = code.tree(file) if lines else None
         if tree is not None:
-            find = module_finder(code, file, bindings_in)
+            find = module_finder(code, file)
             for name, function in _functions_of(tree.body, ""):
                 # Where a function ends is known before its body is parsed.
                 within = range(function.lineno, (function.end_lineno or 0) + 1)
