@@ -56,9 +56,6 @@ _CHANGING = frozenset({"random", "secrets", "time", "uuid"})
 """The modules whose functions give something else each time."""
 
 
-_OF_CLASSES: Final = frozenset({"__init_subclass__", "__class_getitem__"})
-
-
 class Super(Modelled):
     """``super()`` inside a method: what comes after a class among the ancestors of an object."""
 
@@ -87,11 +84,7 @@ class Super(Modelled):
         # answer.
         for base in after:
             if isinstance(base, Class) and name in base.names:
-                member = base.names[name]
-                # As type_new_classmethod (Objects/typeobject.c): such functions get the class, without a decorator.
-                if name in _OF_CLASSES and isinstance(member, PythonFunction) and cls is not None:
-                    return Bound(member, cls)
-                return machine.bound(member, receiver, cls)  # type: ignore[attr-defined]
+                return machine.bound(base.names[name], receiver, cls)  # type: ignore[attr-defined]
             if not isinstance(base, (Class, type)):
                 return NotKnown(f"super().{name}")
         # ``object`` has none, unlike most names that start so; code asks for it to pass on what it does not know

@@ -20,7 +20,6 @@ from abiscan.python.refusals import missing_arguments, too_many_arguments
 from abiscan.python.statements import Statements, with_parameters
 from abiscan.python.values import (
     ABSENT,
-    Bound,
     Class,
     HasAttributes,
     Instance,
@@ -30,6 +29,7 @@ from abiscan.python.values import (
     PythonFunction,
     Scope,
     Thrown,
+    Wrapped,
     class_of,
     order_conflict,
     thrown,
@@ -37,6 +37,8 @@ from abiscan.python.values import (
 
 _STEPS_OF_A_CLASS: Final = 150
 """How many steps take as long as making a class; without them, a loop around one takes minutes to its limit."""
+_OF_CLASSES: Final = frozenset({"__init_subclass__", "__class_getitem__"})
+"""The functions that get the class without a decorator: type_new_classmethod in Objects/typeobject.c."""
 _PLAIN = (list, dict, set, frozenset, str, bytes, int, float, tuple)
 """The built-in types whose value an object of a class that derives from them has inside."""
 
@@ -175,6 +177,8 @@ class ClassMaking(Statements):
             # the function over later.
             if isinstance(inner, PythonFunction) and inner.owner is None:
                 inner.owner = made
+            if name in _OF_CLASSES and isinstance(value, PythonFunction):
+                own[name] = Wrapped("classmethod", value)
             if isinstance(value, Instance) and (hook := value.cls.find("__set_name__")) is not None:
                 self._set_name(self.bound(hook, value, value.cls), value, made, name)
         enum_.finish_enumeration(self, made)
@@ -201,7 +205,7 @@ class ClassMaking(Statements):
         for base in made.ancestry()[1:]:
             hook = base.names.get("__init_subclass__") if isinstance(base, Class) else None
             if hook is not None:
-                self.call(Bound(getattr(hook, "function", hook), made), [], kwargs)
+                self.call(self.bound(hook, None, made), [], kwargs)
                 return
             # A base that is not known may have the method, and would be asked before those after it.
             if not isinstance(base, (Class, type)):

@@ -37,7 +37,6 @@ from abiscan.python.values import (
     RemainingItems,
     TextOfError,
     Thrown,
-    Wrapped,
     as_key,
     class_of,
     is_concrete,
@@ -866,8 +865,7 @@ def _of_dict(machine: PythonMachine, value: dict[object, object], index: object,
 def _of_class(machine: PythonMachine, cls: Class, index: object) -> object:
     method = cls.find("__class_getitem__", ABSENT)
     if method is not ABSENT:
-        function = method.function if isinstance(method, Wrapped) else method
-        return machine.call(Bound(function, cls), [index], {})
+        return machine.call(machine.bound(method, None, cls), [index], {})
     if cls.enumeration is not None:
         member = machine.member_named(cls, index)
         if member is None:
