@@ -326,8 +326,11 @@ class _Search:
         self._session.progress(f"trying {self._installer.format_command(['install', *pinned])}")
         # The proposal was made with other arguments. Only what the user will really type proves that it works.
         plan = self._rehearsed(pinned, changes_torch="torch" in pins)
-        inspection = self.inspect_plan(plan, names) if plan is not None else None
-        if plan is None or inspection is None or inspection.problems:
+        # What is there already is what fails.
+        if plan is None or not (plan.packages or plan.removed or self.task.plan.packages):
+            return None
+        inspection = self.inspect_plan(plan, names)
+        if inspection is None or inspection.problems:
             return None
         options, alone = self._installer.index_options(pinned), self._installer.downloads_to_plan
         made = list_changes(plan, inspection.torch, options, self._session, torch_alone=alone)

@@ -94,8 +94,9 @@ class OtherCode:
     def _find_error(self, module: str, name: str | None) -> Raised | None:
         if self._machine is None:
             return None
-        # What is decided while its package is imported does not count against the import of a module in it.
-        around = module.rpartition(".")[0]
+        # What is decided while a package is imported does not count against the import of a module in it, or of a name
+        # from it.
+        around = module if name is not None else module.rpartition(".")[0]
         if around and around not in self._machine.modules:
             raised = self._find_error(around, None)
             if raised is not None or self._machine is None:

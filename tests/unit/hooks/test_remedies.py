@@ -19,7 +19,7 @@ from packaging.requirements import Requirement
 
 from abiscan.environments.model import Unmet, WholeEnvironment
 from abiscan.environments.package_check import CheckedPackage, Problem
-from abiscan.hooks import gate, pytorch_index, remedies
+from abiscan.hooks import gate, pytorch_index, remedies, solution
 from abiscan.hooks.install import Inspection, Inspector
 from abiscan.hooks.pip import Pip
 from abiscan.hooks.plan import Plan, Planned
@@ -126,6 +126,27 @@ def test_what_lacks_nothing_is_solved_first(
     alone = [(names, same_torch) for names, same_torch in solved if len(names) == 1]
     assert alone[0] == (("old",), True)
     assert sorted(alone) == [(("lacking",), False), (("lacking",), True), (("old",), False), (("old",), True)]
+
+
+def test_what_is_installed_already_is_no_way_out(
+    search: Callable[..., remedies.Remedies], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """``fit`` finds that the newest version works by itself, and does not look at what it fails for here."""
+    monkeypatch.setattr(remedies, "solve", solution.solve)
+    fitting = {"one": "1.0"}
+    monkeypatch.setattr(solution, "newest_fitting", lambda *_: fitting)
+    monkeypatch.setattr(solution, "list_changes", lambda *_, **_options: ())
+    real = Pip.plan_install
+
+    def plan(self: Pip, words: Sequence[str], **options: Any) -> Plan:
+        planned = real(self, [word for word in words if not word.startswith("-")], **options)
+        return msgspec.structs.replace(planned, packages=()) if "one==1.0" in words else planned
+
+    monkeypatch.setattr(Pip, "plan_install", plan)
+    problem = msgspec.structs.replace(lacking("one"), unmet=())
+    assert commands_of(search(lambda *_: None, [problem])) == {}
+    fitting["one"] = "2.0"
+    assert commands_of(search(lambda *_: None, [problem])) == {("one",): ["one==2.0"]}
 
 
 def test_a_search_ends_where_an_object_is_no_longer_there(

@@ -7,7 +7,7 @@ import gc
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -201,7 +201,9 @@ def really(site: Path, code: str) -> list[str]:
 
 
 @contextmanager
-def around(site: Path, *, is_final: bool = True, torch: Path | None = None) -> Iterator[Surroundings]:
+def around(
+    site: Path, *, is_final: bool = True, torch: Path | None = None, sound: Collection[str] = ()
+) -> Iterator[Surroundings]:
     """What is installed in a folder, with what imports of that raise."""
     python = sys.version_info[:2]
     world = FakeWorld(python=python)
@@ -210,7 +212,10 @@ def around(site: Path, *, is_final: bool = True, torch: Path | None = None) -> I
         has_module = beside.place_of(module) is not None
         return OtherCode(CodeFiles(of_module(str(site), module)), module, lambda: world, beside) if has_module else None
 
-    others = OtherImports(Session(folder=site.with_name(f"{site.name} cache")), [], read, {})
+    def is_sound(module: str, name: str | None) -> bool:
+        return name is None and module in sound
+
+    others = OtherImports(Session(folder=site.with_name(f"{site.name} cache")), [], read, {}, is_sound=is_sound)
     surroundings = Surroundings(
         torch_folder=torch,
         installed=installed_in((site,), python),
@@ -263,6 +268,23 @@ def test_the_import_of_another_package_raises_what_python_raises(tmp_path: Path,
     assert outcome.raised.message == real[1]
     assert outcome.raised.at is not None
     assert (outcome.raised.at.file, outcome.raised.at.line) == ("pkg/__init__.py", 1)
+
+
+@pytest.mark.parametrize("sound", [(), ("other",)])
+def test_what_decides_on_a_package_does_not_decide_on_a_name_of_it(tmp_path: Path, sound: tuple[str, ...]) -> None:
+    """The package may be known to be sound, and not have been read before its name is taken."""
+    (tmp_path / "other").mkdir()
+    lazy = "def __getattr__(name):\n    from other.part import Thing\n    return Thing\n"
+    asks = "import sys\nif len(sys.argv) > 30:\n    raise RuntimeError\n"
+    (tmp_path / "other" / "__init__.py").write_text(asks + lazy)
+    (tmp_path / "other" / "part.py").write_text("import absent\n")
+    real = really(tmp_path, "from other import Thing")
+    code = "from other import Thing\nimport torch\n"
+    with around(tmp_path, sound=sound) as surroundings:
+        (outcome,) = reading_of({"pkg/__init__.py": code, "pkg/_C.so": ""}, around=surroundings).imports
+    assert real == ["ModuleNotFoundError", "No module named 'absent'"]
+    assert isinstance(outcome.raised, Raised)
+    assert [outcome.raised.exception, outcome.raised.message] == real
 
 
 @pytest.mark.parametrize("code", OF_TORCH)
