@@ -7,6 +7,7 @@ marks of that set, a tab before each; an empty line between keys. To look a key 
 
 from __future__ import annotations
 
+import bisect
 import functools
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final
@@ -85,22 +86,20 @@ class _MarkFile:
     def __iter__(self) -> Iterator[str]:
         """Yield the keys."""
         for number in range(len(self._blocks)):
-            yield from (part.partition("\n")[0] for part in self._block(number)[2:-2].split("\n\n"))
+            yield from (entry.partition("\n")[0] for entry in self._block(number))
 
     def lines(self, key: str) -> Lines:
         number = self._blocks.find(key)
-        block = self._block(number) if number >= 0 and "\n" not in key else ""
-        place = block.find(f"\n\n{key}\n")
-        if place < 0:
+        entries, first_line = self._block(number) if number >= 0 else [], f"{key}\n"
+        place = bisect.bisect_left(entries, first_line)
+        if place == len(entries) or not entries[place].startswith(first_line):
             return []
-        start = place + len(key) + 3
-        # Few keys of a block are ever asked for.
-        parts = (line.partition(SEPARATOR) for line in block[start : block.find("\n\n", start)].split("\n"))
+        parts = (line.partition(SEPARATOR) for line in entries[place].split("\n")[1:])
         return [(self._file.set(int(number, 36)) << self._start, marks) for number, _, marks in parts]
 
-    def _read_block(self, number: int) -> str:
-        """Return a block, with an empty line before and after each key and its lines."""
-        return f"\n\n{self._blocks.read(number).decode()}\n\n"
+    def _read_block(self, number: int) -> list[str]:
+        """Return the keys of a block, each with its lines: in order, since a line break is less than what keys have."""
+        return self._blocks.read(number).decode().split("\n\n")
 
 
 def _changed_lines(lines: Lines, change: Lines) -> Lines:
