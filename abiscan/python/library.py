@@ -146,6 +146,8 @@ class PythonCode(Struct, dict=True):
     """The expressions that were named somewhere, as they are written."""
     _eager: dict[str, bool] = field(default_factory=dict)
     _lost_names: dict[str, frozenset[str]] = field(default_factory=dict)
+    _asking_for_lost: dict[str, bool] = field(default_factory=dict)
+    _naming_lost: dict[str, bool] = field(default_factory=dict)
     _mattering: dict[ast.AST, bool] = field(default_factory=dict)
     _found: dict[tuple[str, tuple[str, ...]], LocatedModule | None] = field(default_factory=dict)
     _located: dict[str, LocatedModule | None] = field(default_factory=dict)
@@ -422,8 +424,21 @@ class PythonCode(Struct, dict=True):
     def lost_names(self, path: str) -> frozenset[str]:
         """Return the names in a source that the standard library lost in some versions."""
         if path not in self._lost_names:  # each run asks again
-            self._lost_names[path] = standard.lost_names(self.source(path))
+            names = standard.lost_names(self.source(path)) if self._may_name_lost(path) else frozenset[str]()
+            self._lost_names[path] = names
         return self._lost_names[path]
+
+    def may_be_lost(self, path: str) -> bool:
+        """Whether a source seems to ask for what the standard library no longer has in some versions."""
+        if path not in self._asking_for_lost:
+            is_imported = standard.may_import_lost(self.source(path))
+            self._asking_for_lost[path] = is_imported or self._may_name_lost(path)
+        return self._asking_for_lost[path]
+
+    def _may_name_lost(self, path: str) -> bool:
+        if path not in self._naming_lost:
+            self._naming_lost[path] = standard.may_name_lost(self.source(path))
+        return self._naming_lost[path]
 
     def listed_names(self, path: str) -> tuple[str, ...] | None:
         """Return what ``__all__`` of a source lists; None if it is not the value of a single statement."""

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Final
 
 from msgspec.structs import replace
 
-from abiscan.python import standard
 from abiscan.python.explore import (
     Explored,
     ends_unknown,
@@ -254,7 +253,7 @@ class PackageReader:
 
         code = self._code_for(world, surroundings)[0]
         needs = tuple(compile_needs(code, world))
-        if any(standard.may_be_lost(code.source(file)) for file in code.sources):
+        if any(code.may_be_lost(file) for file in code.sources):
             from abiscan.python.standard_needs import standard_needs
 
             needs = (*needs, *standard_needs(code, world))

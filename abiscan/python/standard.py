@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 import sys
 from typing import Final
@@ -66,6 +67,22 @@ REMOVED_NAMES: Final = {
 _MODULES: Final = "|".join(sorted({re.escape(name.rpartition(".")[0]) for name in REMOVED_NAMES}, reverse=True))
 """Longer names first: of ``importlib.abc.Finder``, ``importlib`` would match and have an attribute ``abc``."""
 _NAMES: Final = "|".join(sorted({name.rpartition(".")[2] for name in REMOVED_NAMES}))
+
+
+def _tops_by_name() -> dict[str, set[str]]:
+    """Return the top-level modules that had each of these names, one of their own or one of a module in them."""
+    tops: dict[str, set[str]] = {}
+    for full in REMOVED_NAMES:
+        tops.setdefault(full.rpartition(".")[2], set()).add(full.partition(".")[0])
+    return tops
+
+
+def _by_first_letters(names: list[str]) -> str:
+    """Return what matches some names. At most places, the first letter already tells that it is none of them."""
+    groups = itertools.groupby(sorted(names), key=lambda name: name[0])
+    return "|".join(f"{letter}(?:{'|'.join(name[1:] for name in group)})" for letter, group in groups)
+
+
 _MENTIONED: Final = regex(
     rf"(?<![\w.])(?:from\s+({_MODULES})\s+import\s+(\([^)]*\)|[^\n]*)|({_MODULES})\.(\w+))".encode()
 )
@@ -83,20 +100,20 @@ _LOST_IMPORT: Final = regex(
         for module, names in modules.items()
     ).encode()
 )
-_LOST_ATTRIBUTE: Final = regex(rf"\.({_NAMES})\b".encode())
+_LOST_ATTRIBUTE: Final = regex(rf"\.({_by_first_letters(_NAMES.split('|'))})\b".encode())
 _OWNERS: Final = {
     name.encode(): tuple(
-        regex(form % "|".join({one.partition(".")[0] for one in REMOVED_NAMES if one.endswith(f".{name}")}).encode())
+        regex(form % "|".join(sorted(tops)).encode())
         for form in (rb"import[^\n]{0,200}\b(?:%b)\b", rb"from\s+(?=[\w.]+\.%b\s)(?:%%b)\b" % name.encode())
     )
-    for name in _NAMES.split("|")
+    for name, tops in _tops_by_name().items()
 }
 """The imports of modules that had such a name: without ``locale``, ``.format`` is that of a text."""
 
 
 def lost_names(source: bytes) -> frozenset[str]:
     """Return the names in a source that modules of the standard library no longer have in some versions."""
-    if not _may_name_lost(source):
+    if not may_name_lost(source):
         return frozenset()
     names = {
         f"{(match[1] or match[3]).decode()}.{name.decode()}"
@@ -106,13 +123,13 @@ def lost_names(source: bytes) -> frozenset[str]:
     return frozenset(names & REMOVED_NAMES.keys())
 
 
-def may_be_lost(source: bytes) -> bool:
-    """Whether a source seems to ask for what the standard library no longer has in some versions."""
-    is_taken = any(form.search(source) for form in _TAKEN_MODULE) and _LOST_MODULE.search(source) is not None
-    return is_taken or _may_name_lost(source)
+def may_import_lost(source: bytes) -> bool:
+    """Whether a source seems to import a module that the standard library no longer has in some versions."""
+    return any(form.search(source) for form in _TAKEN_MODULE) and _LOST_MODULE.search(source) is not None
 
 
-def _may_name_lost(source: bytes) -> bool:
+def may_name_lost(source: bytes) -> bool:
+    """Whether a source seems to use a name that a module of the standard library no longer has in some versions."""
     names = set(_LOST_ATTRIBUTE.findall(source))
     return any(form.search(source) for name in names for form in _OWNERS[name]) or bool(_LOST_IMPORT.search(source))
 

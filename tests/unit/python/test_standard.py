@@ -106,17 +106,18 @@ def test_each_source_is_asked_once_for_such_names(monkeypatch: pytest.MonkeyPatc
     # torchmetrics is imported fourteen times to find out that it works; that was half of its time.
     looked: list[bytes] = []
 
-    def look(source: bytes) -> frozenset[str]:
+    def look(source: bytes) -> bool:
         looked.append(source)
-        return frozenset()
+        return False
 
-    monkeypatch.setattr(standard, "lost_names", look)
+    monkeypatch.setattr(standard, "may_name_lost", look)
     later = "import torch\nimport collections\n" + "def f(): ...\n" * 400
     reading = reading_of({"p/__init__.py": "import p.later\n", "p/later.py": later}, FakeWorld(python=(3, 11)))
     assert reading.imports
     code = PythonCode(PackageFiles(TextSources({"p.py": later})), ["p"], (3, 11))
     code.lost_names("p.py")
     code.on((3, 12)).lost_names("p.py")
+    assert not code.may_be_lost("p.py")
     assert looked == [later.encode()] * 2
 
 
@@ -134,17 +135,17 @@ def test_each_source_is_asked_once_for_such_names(monkeypatch: pytest.MonkeyPatc
 )
 def test_the_names_in_a_source(code: str, names: set[str]) -> None:
     assert standard.lost_names(code.encode()) == names
-    assert standard.may_be_lost(code.encode()) or not names
+    assert standard.may_name_lost(code.encode()) or not names
 
 
 def test_a_method_of_texts_is_no_name_of_a_module() -> None:
     # Such sources are parsed, with all that they bind.
-    assert not standard.may_be_lost(b"import math\nprint('{}'.format(math.pi), torch.dist)")
-    assert not standard.may_be_lost(b"from typing import (\n    Callable,\n    Mapping,\n)\n")
-    assert standard.may_be_lost(b"from collections import (\n    deque,\n    Mapping,\n)\n")
-    assert not standard.may_be_lost(b"from typing import Any\nx = 'https://a.github.io'\n")
-    assert standard.may_be_lost(b"import math, locale as l\nprint(l.format('%d', 1))")
-    assert standard.may_be_lost(b"import importlib.abc as a\na.Finder")
+    assert not standard.may_name_lost(b"import math\nprint('{}'.format(math.pi), torch.dist)")
+    assert not standard.may_name_lost(b"from typing import (\n    Callable,\n    Mapping,\n)\n")
+    assert standard.may_name_lost(b"from collections import (\n    deque,\n    Mapping,\n)\n")
+    assert not standard.may_name_lost(b"from typing import Any\nx = 'https://a.github.io'\n")
+    assert standard.may_name_lost(b"import math, locale as l\nprint(l.format('%d', 1))")
+    assert standard.may_name_lost(b"import importlib.abc as a\na.Finder")
 
 
 def test_a_name_that_the_python_of_an_environment_lacks(tmp_path: Path) -> None:
@@ -169,3 +170,13 @@ def test_python_has_what_it_starts_with() -> None:
     names = done.stdout.split()
     assert "__main__" in names
     assert all(standard.has_module(name, sys.version_info[:2]) for name in names)
+
+
+@pytest.mark.parametrize("full", standard.REMOVED_NAMES)
+def test_each_lost_name_is_seen(full: str) -> None:
+    """As an attribute of the module that had it, under a name of its own; other names that begin alike are none."""
+    module, _, name = full.rpartition(".")
+    assert standard.may_name_lost(f"import {module} as m\nm.{name}\n".encode())
+    assert standard.lost_names(f"import {module}\n{full}\n".encode()) == {full}
+    assert not standard.may_name_lost(f"import {module} as m\nm.{name}x\n".encode())
+    assert not standard.may_name_lost(f"import other as m\nm.{name}\n".encode())
