@@ -13,6 +13,7 @@ from functools import cache, partial
 from pathlib import Path
 from typing import Final
 
+from abiscan.python.late_bodies import parse_late
 from abiscan.python.machine import Frame, PythonMachine
 from abiscan.python.modelled import Modelled
 from abiscan.python.models.namespace import Namespace
@@ -42,7 +43,8 @@ def _read_recipe(module: str) -> str:
 
 @cache
 def _parse_recipe(module: str) -> ast.Module:
-    return ast.parse(_read_recipe(module))
+    # Few of its functions are called.
+    return parse_late(_read_recipe(module).encode())
 
 
 def followed_names(module: str) -> list[str]:
