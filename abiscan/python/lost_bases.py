@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Final
 
 from msgspec import Struct
@@ -17,7 +17,7 @@ from abiscan.python.library import PythonCode
 from abiscan.python.nodes import child_nodes, walk
 from abiscan.python.sources import is_for_users
 from abiscan.python.torch_names import TorchNames
-from abiscan.python.version_guards import are_guarding
+from abiscan.python.version_guards import EXITS, are_guarding, asks_by_words
 from abiscan.regex import regex
 
 
@@ -44,8 +44,8 @@ _LOST: Final = (LostBase(module="torch.optim.lr_scheduler", name="_LRScheduler",
 _ASKING: Final = frozenset({"isinstance", "issubclass"})
 _OF_SUBCLASSES: Final = regex(r"(?:sub|super)_?class", re.IGNORECASE)
 """What is in the names of functions, and of parameters, that get a class to look for those that derive from it."""
-_FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 _CONDITIONS = (ast.If, ast.IfExp, ast.Assert)
+_BLOCKS: Final = ("body", "orelse", "finalbody")
 
 
 class BaseQuestion(Struct, frozen=True, order=True, kw_only=True):
@@ -107,12 +107,7 @@ def _lines_asking(tree: ast.Module | None, lost: LostBase) -> Iterator[int]:
     if tree is None:
         return
     origins = _origins_in(tree)
-    waiting: list[ast.AST] = [tree]
-    while waiting:
-        node = waiting.pop()
-        if _asks_for_version(node):
-            continue
-        waiting += child_nodes(node)
+    for node in _parts_for_any_version(tree):
         if isinstance(node, ast.Call) and any(
             full_name(cls, origins) == lost.full_name for cls in (*_asked_for(node), *_looked_for_below(node))
         ):
@@ -137,10 +132,39 @@ def _looked_for_below(call: ast.Call) -> Iterator[ast.expr]:
     yield from (item.value for item in call.keywords if item.arg and _OF_SUBCLASSES.search(item.arg))
 
 
+def _parts_for_any_version(tree: ast.Module) -> Iterator[ast.AST]:
+    """Yield the parts of a source, without what a condition on the version of torch decides about: what stands in it,
+    and what follows one that leaves.
+    """
+    waiting: list[ast.AST] = [tree]
+    while waiting:
+        node = waiting.pop()
+        if not _asks_for_version(node):
+            yield node
+            left = _left_out(node)
+            waiting += (part for part in child_nodes(node) if id(part) not in left)
+
+
+def _left_out(node: ast.AST) -> Collection[int]:
+    """Return the statements, by identity, that the blocks of a node may not get to because of the version."""
+    blocks = (block for field in _BLOCKS if isinstance(block := getattr(node, field, None), list))
+    left: set[int] = set()
+    for block in blocks:
+        first = next((number for number, statement in enumerate(block) if _leaves(statement)), len(block))
+        left.update(map(id, block[first + 1 :]))
+    return left
+
+
+def _leaves(statement: ast.stmt) -> bool:
+    if isinstance(statement, ast.Assert):
+        return asks_by_words(statement.test, ())
+    if not isinstance(statement, ast.If) or not asks_by_words(statement.test, ()):
+        return False
+    return any(isinstance(block[-1], EXITS) for block in (statement.body, statement.orelse) if block)
+
+
 def _asks_for_version(node: ast.AST) -> bool:
-    """Whether a condition may depend on the version of torch, or a function has one that may."""
-    if isinstance(node, _FUNCTIONS):
-        return any(map(_asks_for_version, (part for part in walk(node) if not isinstance(part, _FUNCTIONS))))
+    """Whether a condition may depend on the version of torch."""
     tests = node.values if isinstance(node, ast.BoolOp) else [node.test] if isinstance(node, _CONDITIONS) else []
     return are_guarding(tests)
 

@@ -40,6 +40,9 @@ NEW = "torch.optim.lr_scheduler.LRScheduler"
         (ASKS.replace("return", "return torch.__version__ < '2' and"), "2.0.0", None),
         (ASKS.replace(" return", "\n  if torch.__version__ < '2': return"), "2.0.0", None),
         (ASKS.replace(" return", "\n  if torch.__version__ >= '2': return x.step\n  return"), "2.0.0", None),
+        (ASKS.replace(" return", "\n  assert torch.__version__ < '2'\n  return"), "2.0.0", None),
+        # What kind something is of says nothing of the version: huggingface/trl#225.
+        (ASKS.replace(" return", "\n  if isinstance(x, SUPPORTED): raise ValueError\n  return"), "2.0.0", 4),
         (ASKS.replace("r)", "r) if torch.__version__ < '2' else x.step"), "2.0.0", None),
         (f"{ASKS}def g(x): return isinstance(x, compat._LRScheduler)\n", "2.0.0", 2),
         (f"{IMPORTS}def g(_LRScheduler, x): return isinstance(x, _LRScheduler)\n", "2.0.0", None),
