@@ -454,15 +454,28 @@ class Mentions:
             by_values=scope.by_values and not is_guarded,
             caught=scope.caught | caught,
         )
-        yield from self._body(node.body, body)
+        mentions = list(self._body(node.body, body))
+        again: dict[tuple[str, str], bool] = {}
+        """What each handler does once more."""
         surely_caught = self._error_of(node.body, scope)
+        in_handlers: list[Mention] = []
         for handler in node.handlers:
             # The first that catches what surely happens is run.
             is_run = surely_caught is not None and not surely_caught.isdisjoint(caught_by(handler))
             # What it catches is only looked up once something is raised.
-            yield from self._node(handler.type, scope) if handler.type and not is_run else ()
-            yield from self._body(handler.body, scope if is_run else _guarded(scope))
+            in_handlers += self._node(handler.type, scope) if handler.type and not is_run else ()
+            inside = list(self._body(handler.body, scope if is_run else _guarded(scope)))
+            repeated = {_failure(mention) for mention in inside}.intersection(map(_failure, mentions))
+            # What fails there as well is not handled. A handler with others in it is gone through only once.
+            if repeated and not is_run and not any(isinstance(part, (ast.Try, TryStar)) for part in walk(handler)):
+                both = zip(inside, self._body(handler.body, scope), strict=True)
+                inside = [plain if _failure(kept) in repeated else kept for kept, plain in both]
+            for failure in map(_failure, mentions):
+                again[failure] = again.get(failure, True) and failure in repeated
+            in_handlers += inside
             surely_caught = None if is_run else surely_caught
+        yield from (replace(one, asked=one.asked and not again.get(_failure(one), False)) for one in mentions)
+        yield from in_handlers
         yield from self._body(node.orelse, _guarded(scope) if node.handlers else scope)
         yield from self._body(node.finalbody, scope)
 
@@ -836,6 +849,10 @@ class Mentions:
 
     def _is_choice(self, test: ast.expr) -> bool:
         return is_choice(test, self._settled.may_ask)
+
+
+def _failure(mention: Mention) -> tuple[str, str]:
+    return mention.use.name, mention.use.error
 
 
 def _arguments_of(node: ast.Call) -> PassedArguments:

@@ -422,6 +422,12 @@ VERBOSE = "torch.optim.lr_scheduler.ReduceLROnPlateau"
 UNEXPECTED = "ReduceLROnPlateau.__init__() got an unexpected keyword argument 'verbose'"
 
 
+TWICE = """def f(a, b):
+  try: return torch.solve(b, a)
+  except RuntimeError:
+    a = a + 1
+    return torch.solve(a, b)
+"""
 ABSENT = "not hasattr(torch, 'solve')"
 REMOVED = "This function was deprecated since version 1.9 and is now removed"
 ANY = "any() received an invalid combination of arguments"
@@ -555,6 +561,12 @@ GQA = "scaled_dot_product_attention() got an unexpected keyword argument 'enable
         ("import torch\ndef f(x): return torch.functional.meshgrid(x, indexing='ij')", "1.9.0", GRID),
         ("import torch\ndef f(x): return torch.meshgrid(x, indexing='ij')", "1.10.0", None),
         ("import torch\ndef f(x): return torch.meshgrid(x), torch.einsum('i,i', x, x)", "1.9.0", None),
+        # asteroid-team/asteroid#623: who catches the error and does the same again handles nothing.
+        (f"import torch\n{TWICE}", "2.0.0", REMOVED),
+        (f"import torch\n{TWICE}", "1.8.1", None),
+        (f"import torch\n{TWICE}    if b: raise", "2.0.0", REMOVED),
+        (f"import torch\n{TWICE.replace('torch.solve(a', 'torch.linalg.solve(a')}", "2.0.0", None),
+        (f"import torch\n{TWICE.replace('return torch.solve(a', 'if OLD: return torch.solve(a')}", "2.0.0", None),
     ],
 )
 def test_a_call_that_another_torch_takes(body: str, release: str, error: str | None) -> None:
