@@ -90,8 +90,8 @@ def _names_that_went(code: PythonCode, allowed: Mapping[str, TorchNames]) -> Ite
     calls: dict[str, dict[LaterUse, None]] = {}
     for file in filter(is_for_users, code.sources):
         uses = code.companion_uses(file, _NUMPY)
-        went = {use for use in uses if newest.first_lacking(use) == use and oldest.first_lacking(use) is None}
-        went = {use for use in went if newest.was_there(use) and not _is_asked_for(code, use.rpartition(".")[2])}
+        lacking = {name for name in map(newest.first_lacking, uses) if name and oldest.first_lacking(name) is None}
+        went = {name for name in lacking if newest.was_there(name) and not _is_asked_for(code, name.rpartition(".")[2])}
         tree = code.tree(file) if went else None
         found = _Uses(tree, went, postponed=code.postpones_annotations(file)) if tree else ()
         functions = _functions_by_line(tree) if tree else {}

@@ -40,6 +40,8 @@ def needs(
         ("class A:\n  def f(self, x): return x.astype(np.float)", [("1.24", "numpy.float")]),
         ("def f(): return np.Inf if np.less else -np.Inf", [("2.0", "numpy.Inf")]),
         ("def f(x: np.float_): ...", [("2.0", "numpy.float_")]),
+        ("def f(k): return np.math.factorial(k)", [("2.0", "numpy.math")]),
+        ("def f(k): return np.linalg.norm(k)", []),
         ("def f():\n  from numpy import product", [("2.0", "numpy.product")]),
         ("import numpy.linalg\ndef f(): return numpy.Inf", [("2.0", "numpy.Inf")]),
         ("import numpy.linalg\ndef f():\n  del numpy\n  return numpy.Inf", []),
