@@ -289,6 +289,25 @@ def examine(
             return list(_with_doubts(with_causes, environment))
 
 
+class _Glimpse(Struct, frozen=True):
+    """What a look has told of one distribution.
+
+    :ivar failing: the modules that were known to fail
+    :ivar seen: the modules that its import comes to if it certainly works; None if it may fail
+    """
+
+    failing: frozenset[str]
+    seen: frozenset[str] | None
+
+    def holds_for(self, failing: frozenset[str], *, uses_torch: bool) -> bool:
+        """Whether a look tells the same where these modules are known to fail: more of them settle nothing."""
+        if not failing >= self.failing:
+            return False
+        # Of what does not use torch, a name that is made when it is asked for is followed only where something fails.
+        alike = uses_torch or bool(failing) == bool(self.failing)
+        return self.seen is None or (alike and self.seen.isdisjoint(failing))
+
+
 class _Look:
     """The distributions whose imports a look at their code may settle: see ``glance``.
 
@@ -323,7 +342,7 @@ class _Look:
         is_final = surroundings.is_final
         self._glance = ImportGlance(surroundings, names, self._owners, self._libraries) if is_final else None
         self._users = tuple(users)
-        self._settled: dict[tuple[Distribution, frozenset[str]], bool] = {}
+        self._glimpses: dict[Distribution, _Glimpse] = {}
         self._lost = frozenset[str]()
 
     def note_lost(self, modules: Iterable[str]) -> None:
@@ -345,36 +364,40 @@ class _Look:
 
     def settles(self, distribution: Distribution, failing: Collection[str]) -> bool:
         """Whether its import certainly works, although these modules cannot be imported."""
-        key = distribution, self._lost.union(failing)
-        if key not in self._settled:
-            self._settled[key] = self._settles(*key)
-        return self._settled[key]
+        known = self._lost.union(failing)
+        if not self._is_known(distribution, known):
+            self._glimpses[distribution] = _Glimpse(known, self._find_seen(distribution, known))
+        return self._glimpses[distribution].seen is not None
 
     def settle_all(self, distributions: Sequence[Distribution], failing: Collection[str], jobs: int) -> None:
         """Find out about several whether their import certainly works, half of them in another process."""
         known = self._lost.union(failing)
-        asked = [item for item in distributions if (item, known) not in self._settled and self.may_settle(item)]
+        asked = [item for item in distributions if not self._is_known(item, known) and self.may_settle(item)]
         # What uses torch takes longest, and to look at one takes less once another was looked at.
         asked.sort(key=self._required.__contains__)
         users = sum(item not in self._required for item in asked)
         aside = asked[1:users:2] + asked[users:]
         if len(asked) < _FEWEST_TO_SHARE:
             return
-        with branches.found_aside(lambda: [self._settles(item, known) for item in aside], jobs) as take:
+        with branches.found_aside(lambda: [self._find_seen(item, known) for item in aside], jobs) as take:
             for item in asked[:users:2]:
                 self.settles(item, known)
-            self._settled |= {(item, known): settled for item, settled in zip(aside, take(), strict=True)}
+            self._glimpses |= {item: _Glimpse(known, seen) for item, seen in zip(aside, take(), strict=True)}
 
-    def _settles(self, distribution: Distribution, failing: frozenset[str]) -> bool:
+    def _is_known(self, distribution: Distribution, failing: frozenset[str]) -> bool:
+        glimpse = self._glimpses.get(distribution)
+        return glimpse is not None and glimpse.holds_for(failing, uses_torch=distribution not in self._required)
+
+    def _find_seen(self, distribution: Distribution, failing: frozenset[str]) -> frozenset[str] | None:
         if self._glance is None or not self.may_settle(distribution):
-            return False
+            return None
         try:
             with turn_of(str(distribution)):
                 is_user = distribution not in self._required
-                settled = self._glance.settles(self._modules[distribution], failing, uses_torch=is_user)
-                return settled and self._libraries.settles(distribution)
+                seen = self._glance.settle(self._modules[distribution], failing, uses_torch=is_user)
+                return seen if seen is not None and self._libraries.settles(distribution) else None
         except InputError:  # examining it says why
-            return False
+            return None
 
     def is_sound(self, failing: Collection[str], module: str, name: str | None) -> bool:
         """Whether the import of a module of another distribution, or of a name from it, certainly works."""

@@ -129,21 +129,22 @@ class ImportGlance:
         self._sound_names: dict[tuple[str, str, frozenset[str]], bool] = {}
         self._there: dict[str, bool | Answer] = {}
         self._replaced: dict[str, bool] = {}
+        self._making: dict[str, bool] = {}
         self._lacking: dict[str, bool] = {}
         version = surroundings.version("torch")
         self._torch = TorchVersion.parse(version) if isinstance(version, str) else None
         self._gates: dict[str, frozenset[str]] = {}
         self._conditions: dict[str, frozenset[str]] = {}
 
-    def settles(self, modules: Sequence[str], failing: Collection[str], *, uses_torch: bool) -> bool:
-        """Whether the import of some modules certainly works.
+    def settle(self, modules: Sequence[str], failing: Collection[str], *, uses_torch: bool) -> frozenset[str] | None:
+        """Return the modules that the import of some modules comes to, perhaps or certainly, if it certainly works.
 
         :param failing: the modules whose import fails
         :param uses_torch: whether they use torch; what others do besides importing modules is no more certain to the
             reading, as they were imported before they were published
         """
         walk = _Walk(self, failing, {module.partition(".")[0] for module in modules}, uses_torch=uses_torch)
-        return self._ends_well(walk, modules, uses_torch=uses_torch)
+        return walk.list_seen() if self._ends_well(walk, modules, uses_torch=uses_torch) else None
 
     def is_sound(
         self,
@@ -341,6 +342,12 @@ class ImportGlance:
             )
         return self._replaced[module.name]
 
+    def makes_names(self, module: _Module) -> bool:
+        """Whether a module may have names that are no words of its text."""
+        if module.name not in self._making:
+            self._making[module.name] = any(word in module.text for word in _MAKING_NAMES)
+        return self._making[module.name]
+
     def copies_attribute(self, module: _Module, name: str) -> bool:
         """Whether a module takes a name from an object in a module next to it, as ``multiprocessing`` takes the methods
         of its context.
@@ -411,6 +418,10 @@ class _Walk:
     def list_own(self) -> set[str]:
         """Return the modules of its own that it has certainly come to."""
         return {name for name, perhaps in self._seen.items() if not perhaps and name.partition(".")[0] in self._own}
+
+    def list_seen(self) -> frozenset[str]:
+        """Return the modules that it has come to."""
+        return frozenset(self._seen)
 
     def finish(self) -> None:
         """Look at everything that it has come to.
@@ -524,7 +535,7 @@ class _Walk:
                     return True
                 if other is not None and self._is_made(other, name, depth - 1):
                     return True
-        if not any(word in source.text for word in _MAKING_NAMES):
+        if not self._glance.makes_names(source):
             return False
         if self._glance.may_have_any_name(source) or self._glance.copies_attribute(source, name):
             return True

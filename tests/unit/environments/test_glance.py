@@ -139,7 +139,7 @@ def sites(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[Path, boo
 def test_what_is_settled_works(sites: dict[str, tuple[Path, bool]], name: str) -> None:
     folder, works = sites[name]
     assert works is name.endswith("works"), "what Python itself does"
-    assert glance(folder, folder.parent / "others").settles(["user"], (), uses_torch=True) is works
+    assert (glance(folder, folder.parent / "others").settle(["user"], (), uses_torch=True) is not None) is works
 
 
 @pytest.mark.parametrize(
@@ -158,7 +158,7 @@ def test_what_comes_to_a_module_that_fails_is_not_settled(tmp_path: Path, code: 
     lazy["lazy/plain.py"] = "import sys\nclass Thing:\n    name = sys.modules[__name__].__name__\n"
     install(tmp_path, "lazy", {}, requires="", files=lazy)
     install(tmp_path, "user", {}, requires="", files={"user/__init__.py": code})
-    assert glance(tmp_path).settles(["user"], {"other"}, uses_torch=True) is settled
+    assert (glance(tmp_path).settle(["user"], {"other"}, uses_torch=True) is not None) is settled
 
 
 def test_a_module_is_sound_if_all_is_that_it_imports(tmp_path: Path) -> None:
@@ -210,11 +210,11 @@ def test_what_makes_a_name_when_it_is_asked_for_may_fail(tmp_path: Path, lazy: s
     install(tmp_path, "lazy", {}, requires="", files={"lazy/__init__.py": lazy, "lazy/models.py": models})
     install(tmp_path, "user", {}, requires="", files={"user/__init__.py": "import torch\nfrom lazy import Model\n"})
     looked = glance(tmp_path)
-    assert looked.settles(["lazy"], (), uses_torch=True)
+    assert looked.settle(["lazy"], (), uses_torch=True) is not None
     if own == "lazy":
         assert not looked.is_sound("lazy", "Model", frozenset(), uses_torch=True)
     else:
-        assert not looked.settles(["user"], (), uses_torch=True)
+        assert looked.settle(["user"], (), uses_torch=True) is None
 
 
 @pytest.mark.parametrize("installed", [True, False])
@@ -225,7 +225,7 @@ def test_a_module_that_a_compiled_one_replaces_has_any_name(tmp_path: Path, *, i
     install(tmp_path, "user", {}, requires="", files={"user/__init__.py": "from plr.chosen import whatever\n"})
     if installed:
         install(tmp_path, "runtime", {"runtime/core.so": Elf()}, requires="", files={"runtime/__init__.py": ""})
-    assert glance(tmp_path).settles(["user"], (), uses_torch=True) is installed
+    assert (glance(tmp_path).settle(["user"], (), uses_torch=True) is not None) is installed
 
 
 @pytest.mark.parametrize(
@@ -300,7 +300,7 @@ def test_what_the_installed_numpy_lacks_is_not_settled(use: str, version: str, s
     )
     install(tmp_path, "user", {}, files={"user/__init__.py": f"import numpy as np\n{use}\n"})
     look = glance(tmp_path, names=embedded_names.names("2.13.0"))
-    assert look.settles(["user"], (), uses_torch=True) is settled
+    assert (look.settle(["user"], (), uses_torch=True) is not None) is settled
 
 
 @pytest.mark.parametrize(
@@ -321,9 +321,9 @@ def test_what_a_definition_evaluates_is_not_settled(use: str, tmp_path: Path) ->
     """In Python before 3.14; see the reference on function definitions."""
     look = glance(tmp_path, names=embedded_names.names("2.13.0"))
     install(tmp_path, "user", {}, files={"user/__init__.py": f"import torch\n{use}\n"})
-    assert not look.settles(["user"], (), uses_torch=True)
+    assert look.settle(["user"], (), uses_torch=True) is None
     (tmp_path / "user" / "__init__.py").write_text(f"import torch\n{use.replace('nope', 'Tensor')}\n", encoding="utf-8")
-    assert glance(tmp_path, names=embedded_names.names("2.13.0")).settles(["user"], (), uses_torch=True)
+    assert glance(tmp_path, names=embedded_names.names("2.13.0")).settle(["user"], (), uses_torch=True) is not None
 
 
 @pytest.mark.parametrize(("later", "longer", "settled"), [(0, "", True), (1, "", False), (0, "#", False)])
@@ -340,7 +340,7 @@ def test_syntax_is_that_of_the_python_that_has_compiled_it(
     os.utime(source, ns=(status.st_atime_ns, status.st_mtime_ns + later * 10**9))
     done = subprocess.run([sys.executable, "-c", "import user"], cwd=tmp_path, capture_output=True, check=False)
     assert (done.returncode == 0) is settled
-    assert glance(tmp_path).settles(["user"], (), uses_torch=True) is settled
+    assert (glance(tmp_path).settle(["user"], (), uses_torch=True) is not None) is settled
 
 
 def test_a_look_still_holds_once_python_has_compiled_what_was_looked_at(tmp_path: Path) -> None:
@@ -349,7 +349,7 @@ def test_a_look_still_holds_once_python_has_compiled_what_was_looked_at(tmp_path
     install(tmp_path, "user", {}, files=files)
     with observed_fs.record_observations() as record:
         assert [*observed_fs.walk_folder(tmp_path)]
-        assert glance(tmp_path).settles(["user"], (), uses_torch=True)
+        assert glance(tmp_path).settle(["user"], (), uses_torch=True) is not None
     subprocess.run([sys.executable, "-c", "import user"], cwd=tmp_path, check=True, env={"PYTHONDONTWRITEBYTECODE": ""})
     assert (tmp_path / "user" / "part" / "__pycache__").is_dir()
     assert observed_fs.is_unchanged(record.seen)
