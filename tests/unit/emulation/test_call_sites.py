@@ -24,6 +24,7 @@ from abiscan.emulation.call_sites import (
     CallSite,
     Functions,
     find_call_sites,
+    functions_naming,
     instructions_before,
 )
 from abiscan.emulation.loader import Image, Slots
@@ -345,3 +346,22 @@ def test_the_code_of_a_function() -> None:
     assert functions.code_of(0x1004) == content[0x104:0x900]
     assert functions.code_of(0x2000) == content[0x900:0x910]
     assert functions.code_of(0x1801) == b""
+
+
+def test_functions_that_name_an_address_in_any_of_some_ranges() -> None:
+    """``lea rax, [rip+…]``, one for each function, and ranges that overlap, lie in each other, or are apart."""
+    targets = [0x2000, 0x2050, 0x20A0, 0x20F0, 0x2120, 0x2180, 0x3000]
+    starts = [0x100 * number for number in range(1, len(targets) + 1)]
+    code = [(at, b"\x48\x8d\x05" + struct.pack("<i", to - (at + 7))) for at, to in zip(starts, targets, strict=True)]
+    image = _code(0x1000, *code)
+    image.file.function_starts = starts
+
+    def found(*ranges: tuple[int, int]) -> list[int]:
+        named = functions_naming(image, Functions(image), ranges)
+        return sorted(to for at, to in zip(starts, targets, strict=True) if at in named)
+
+    assert found((0x2000, 0x2060)) == [0x2000, 0x2050]
+    assert found((0x2080, 0x2130), (0x2000, 0x20B0)) == [0x2000, 0x2050, 0x20A0, 0x20F0, 0x2120]
+    assert found((0x2000, 0x2100), (0x2050, 0x2060)) == [0x2000, 0x2050, 0x20A0, 0x20F0]
+    assert found((0x2000, 0x2010), (0x2110, 0x2130), (0x3000, 0x3001)) == [0x2000, 0x2120, 0x3000]
+    assert found() == []

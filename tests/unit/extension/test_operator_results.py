@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
 from abiscan.dispatch.keys import keys_of_minor
 from abiscan.extension import operator_results
-from abiscan.extension.operator_results import OperatorProvider, compute_result
+from abiscan.extension.operator_results import OperatorProvider, compute_result, list_providers
 from abiscan.inputs.version import TorchVersion
+from abiscan.linkage.model import Closure, Module
 from abiscan.registrations import NotRun, Phase, RegisteredKernel, RegisteredOperator, Registrations
 from tests.world import shared_object
 
@@ -75,3 +76,22 @@ def test_the_same_code_runs_once_for_each_torch(monkeypatch: pytest.MonkeyPatch)
         compute_result([registrant], "a::f", TorchVersion(torch) if torch else None, results)
     # torch/headeronly/version.h: TORCH_ABI_VERSION has the numbers in its highest bytes.
     assert calls == [None, 0x020A0100_00000000, 0x020B0000_00000000, 0x020B0000_00000000]
+
+
+def test_each_library_of_a_load_registers_its_own() -> None:
+    """The extension, which the files may know by another path, and what it brings along; torch's own are not asked."""
+    facts, own, brought = shared_object(), Registrations(in_order=(operator(),)), Registrations(in_order=(kernel(),))
+    extension, library, bare, torch = (
+        Module(path=path, facts=facts) for path in ("/p/_C.so", "/p/libown.so", "/p/libbare.so", "/t/libtorch.so")
+    )
+    modules = (extension, library, bare, torch)
+    closure = Closure(modules=modules, new=modules, needed={}, missing=())
+    made: Any = SimpleNamespace(
+        own=own, bundled={"libown.so": brought}, keys_built_for=keys_of_minor((2, 13)), built_for=()
+    )
+    files: Any = SimpleNamespace(find_source=lambda path: f"file at {path}")
+    providers = dict(list_providers(cast("Any", "the file itself"), closure, made, files))
+    assert [(path, str(one.source), one.registrations) for path, one in providers.items()] == [
+        ("/p/_C.so", "the file itself", own),
+        ("/p/libown.so", "file at /p/libown.so", brought),
+    ]

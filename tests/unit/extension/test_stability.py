@@ -92,6 +92,14 @@ def test_counterparts(symbol: str, means: Means, what: str | None) -> None:
     assert (found.means, found.what) == (means, what)
 
 
+@pytest.mark.parametrize(
+    "symbol", ["_ZN2at4_ops14__and___Tensor4callERKNS_6TensorES4_", "_ZN2at4_ops3cat4callERKNS_6TensorE"]
+)
+def test_a_call_by_name_takes_the_release_that_has_such_calls(symbol: str) -> None:
+    # Tensors cross the ABI before; torch_call_dispatcher is new in 2.10 (torch/csrc/stable/c/shim.h).
+    assert find_counterpart(symbol, Machine.X86_64).since == TorchVersion("2.10.0")
+
+
 def test_a_symbol_of_no_known_kind_is_said_to_be_unsorted() -> None:
     found = find_counterpart("_ZN5torch7unknown3fooEv", Machine.X86_64)
     assert found.group == "not sorted"

@@ -265,3 +265,13 @@ def test_members_of_a_package_over_or_below_those_of_others(tmp_path: Path) -> N
     assert mounted(over=False) == {"a": b"one", "one": b"x", "two": b"x"}
     assert mounted(over=True, without=("pkg/a.txt",)) == {"a": b"one", "one": b"x", "two": b"x"}
     assert mounted(over=False, without=("pkg/two.txt",)) == {"a": b"one", "one": b"x"}
+
+
+def test_what_the_loader_opens_is_not_reported_as_unread(tmp_path: Path) -> None:
+    """The load says itself what becomes of it; as a target or a library that is looked at, it would be a gap."""
+    (tmp_path / "text.so").write_text("text", encoding="utf-8")
+    files = Files()
+    opened = files.open_library(str(tmp_path / "text.so"))
+    assert opened is not None
+    assert opened.refusal == "file too short"  # fewer bytes than an ELF header has (elf/dl-load.c)
+    assert files.take_unread() == ()

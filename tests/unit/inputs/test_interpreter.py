@@ -146,3 +146,14 @@ def test_a_python_is_started_again_only_if_something_changed(monkeypatch: pytest
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
     assert str(tmp_path) in interpreter.search_path(sys.executable)
     assert started == 2
+
+
+def test_a_relative_path_is_another_python_in_another_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(interpreter, "_ANSWERS", {})
+    for version in ("3.11", "3.12"):
+        tag = version.replace(".", "")
+        answer = json.dumps([f"{version}.0", [f".cpython-{tag}-x86_64-linux-gnu.so"], None, [f"/{version}"]])
+        program(tmp_path / version / "python", f"echo '{answer}'")
+    for version in ("3.11", "3.12", "3.11"):
+        monkeypatch.chdir(tmp_path / version)
+        assert interpreter.search_path("./python") == (f"/{version}",)

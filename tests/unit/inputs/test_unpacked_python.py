@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from abiscan.errors import InputError
+from abiscan.inputs import interpreter, programs
 from abiscan.inputs.unpacked_python import describe, find_python
 
 SAYS = "import json, sys; print(json.dumps([sys.version.split()[0], [path for path in sys.path if path]]))"
@@ -93,3 +94,14 @@ def test_an_image_without_a_python(tmp_path: Path) -> None:
     (tmp_path / "usr" / "bin" / "python3").symlink_to("python3")
     with pytest.raises(InputError, match="has no Python in"):
         find_python(str(tmp_path))
+
+
+def test_the_python_of_an_image_is_never_started(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also where it is named from within its folder: it may be for another machine."""
+    small_image(tmp_path)
+    python = tmp_path / "usr" / "local" / "bin" / "python3.12"
+    monkeypatch.setattr(interpreter, "_ROOTS", {})
+    monkeypatch.setattr(programs, "ask_python", None)
+    interpreter.only_read(str(python), str(tmp_path))
+    monkeypatch.chdir(python.parent)
+    assert interpreter.search_path("./python3.12") == interpreter.search_path(str(python)) != ()

@@ -78,6 +78,11 @@ def test_a_library_for_another_python_is_not_one_that_is_left_out(tmp_path: Path
         pytest.param(GUARD + "else:\n    load('b.so')", id="it loads one of them here"),
         pytest.param("if torch.__version__.startswith('2.11.0'):\n    load('a.so')", id="one is not loaded there"),
         pytest.param(
+            "if torch.__version__.startswith('2.11.0'):\n    import foreign\n    load('a.so')\n    if foreign.more:\n"
+            "        load('b.so')",
+            id="one is only loaded there under a condition",
+        ),
+        pytest.param(
             "from .versions import good\nif good(torch.__version__):\n    load('a.so')\n    load('b.so')",
             id="the guard is in another file",
         ),

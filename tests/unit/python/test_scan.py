@@ -182,3 +182,12 @@ def test_callers_are_looked_for_where_something_is_called(monkeypatch: pytest.Mo
     assert code.risky == {b"load", b"use"}
     assert looked_through
     assert not any(b"other" in source for source in looked_through)
+
+
+def test_modules_that_import_all_of_each_other() -> None:
+    """``from .f import f`` alone makes the function a name of the package; a circle of ``import *`` binds nothing."""
+    circle = {"p/__init__.py": "from .a import *\n", "p/a.py": "from .b import *\n", "p/b.py": "from .a import *\n"}
+    bound = {"p/__init__.py": "from .a import *\n", "p/a.py": "from .f import f\n", "p/f.py": "def f(): ...\n"}
+    for files, may in ((circle, False), (bound, True)):
+        code = PythonCode(PackageFiles(TextSources(files)), ["p"], (3, 11))
+        assert code.may_rebind("p/__init__.py", "p", "f") is may

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from abiscan.torches.operator_overloads import ReleaseOperators
+from abiscan.python.operator_calls import Overload
+from abiscan.python.refusals import ParameterList
+from abiscan.torches.operator_overloads import ReleaseOperators, parse_overloads
 
 
 @pytest.mark.parametrize(
@@ -21,3 +23,21 @@ from abiscan.torches.operator_overloads import ReleaseOperators
 )
 def test_keywords_that_only_other_releases_take(release: str, function: str, gone: frozenset[str]) -> None:
     assert ReleaseOperators(release).gone_keywords(function) == gone
+
+
+def test_the_overloads_of_a_schema() -> None:
+    # f(a, b=1, *, c, d=2), as a function of Python would be written.
+    (found,) = parse_overloads(["a::f.x(Tensor a, int b=1, *, int c, int d=2) -> Tensor"])
+    assert found == Overload(
+        name="a::f.x",
+        parameters=ParameterList(
+            positional=("a", "b"),
+            only_positional=0,
+            keyword_only=("c", "d"),
+            required=frozenset({"a", "c"}),
+            has_star=False,
+            has_keywords=False,
+        ),
+    )
+    assert parse_overloads(["a::f(Tensor a) -> Tensor", "a::f.y(...) -> Tensor"]) == ()
+    assert parse_overloads(["a::f(Tensor a) -> Tensor", None]) == ()

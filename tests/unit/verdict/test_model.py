@@ -94,6 +94,14 @@ def test_an_argument_that_came_later_has_changed_before(tmp_path: Path) -> None:
     assert states(verdict(newer, "2.5.1")) == {"aten::scaled_dot_product_attention": "ok"}
 
 
+@pytest.mark.parametrize(("version", "state"), [("3\n", "ok"), ("7\n", "ok"), ("10\n", "changed")])
+def test_torch_replaces_old_operators_in_old_archives_alone(version: str, state: str, tmp_path: Path) -> None:
+    # torch 2.13.0 loads an archive with this call if it has version 3 or 7; of 10, it says "Arguments for call are not
+    # valid": until 1.10, ``steps`` had a default.
+    model = script(tmp_path / "m.pt", "torch.linspace(0, 1)", version=version)
+    assert states(verdict(model, "2.13.0")) == {"aten::linspace": state}
+
+
 def test_what_only_torchscript_has_is_there(tmp_path: Path) -> None:
     result = verdict(script(tmp_path / "m.pt", 'torch.format("{}", torch.len(x), ops.prim.data(x))'))
     assert set(states(result).values()) == {"ok"}

@@ -9,7 +9,8 @@ import pickle
 import zipfile
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import click.testing
 import pytest
@@ -18,7 +19,8 @@ from msgspec.structs import replace
 import abiscan
 from abiscan.cli import main
 from abiscan.inputs import build_tools
-from abiscan.inputs.package_files import of_folder
+from abiscan.inputs.interpreter import Interpreter, PythonTag
+from abiscan.inputs.package_files import Package, of_folder
 from abiscan.python import reading
 from abiscan.python.installed import Surroundings
 from abiscan.python.machine import Limits
@@ -26,7 +28,7 @@ from abiscan.python.model import Answer, ImportOutcome, PythonLine, Raised
 from abiscan.results.package import PackageResult
 from abiscan.verdict import package_reading
 from tests.elf_builder import Elf, exports, uses
-from tests.fakes import extension, package_wheel, torch_package
+from tests.fakes import extension, package_wheel, python_of, torch_package
 from tests.schemas import validate
 
 GOOD = extension()
@@ -1086,3 +1088,43 @@ def test_a_module_for_cuda_that_users_import(wheels: Path, name: str, needs: lis
     found = result("2.13.0+cpu", wheels, {f"pkg/{name}": library}, {"pkg/__init__.py": code})
     assert found.verdict.value == "works"
     assert [item.name for item in found.conditions if item.kind.value == "library"] == needs
+
+
+@pytest.mark.parametrize(
+    ("installed", "is_known", "is_final"),
+    [
+        pytest.param(None, True, True, id="in the folder that Python looks in"),
+        pytest.param(False, False, False, id="to be installed there, with what it requires"),
+        pytest.param(True, True, True, id="installed"),
+    ],
+)
+def test_what_is_alongside_an_installed_package_stays(
+    installed: bool | None, is_known: bool, is_final: bool, torch: Path, tmp_path: Path
+) -> None:
+    """Of one that is to be installed, and requires what is not there, it is not known what will be."""
+    python = python_of(torch.parent, tmp_path)
+    where = Interpreter(tag=PythonTag(major=3, minor=11), executable=Path(python))
+    metadata = "Name: pkg\nVersion: 1.0\nRequires-Dist: absent\n"
+    package = Package(
+        name="pkg",
+        version="1.0",
+        root=str(torch.parent),
+        members=lambda: ["pkg/__init__.py", "pkg-1.0.dist-info/METADATA"],
+        read=lambda _: metadata.encode(),
+        installed=installed,
+    )
+    around = package_reading.surroundings_of(
+        cast("Any", SimpleNamespace(package=str(torch), here=True, interpreter=where)), package
+    )
+    assert around.torch_folder == torch
+    assert (around.installed("absent"), around.is_final) == (False if is_known else Answer.UNKNOWN, is_final)
+
+
+def test_nothing_is_known_to_be_alongside_a_torch_that_is_not_there(torch: Path, tmp_path: Path) -> None:
+    where = Interpreter(tag=PythonTag(major=3, minor=11), executable=Path(python_of(torch.parent, tmp_path)))
+    package = of_folder(torch)
+    assert package is not None
+    for folder, here in ((torch, False), (tmp_path / "absent" / "torch", True)):
+        gone = cast("Any", SimpleNamespace(package=str(folder), here=here, interpreter=where))
+        around = package_reading.surroundings_of(gone, package)
+        assert (around.torch_folder, around.folders) == (None, ())
