@@ -139,8 +139,10 @@ _KNOWN: Final = _Patterns((*API, *_WITHOUT_EFFECT))
 _REGISTERED: Final = {what: _Patterns(patterns) for what, patterns in _REGISTERED_BY.items()}
 
 
-def registers_anything(names: Iterable[str]) -> bool:
+@functools.lru_cache(maxsize=64)
+def registers_anything(names: frozenset[str]) -> bool:
     """Whether an object that imports ``names`` registers anything with torch."""
+    # Each torch asks for the same few objects.
     return any(map(_TRIGGER.match, names))
 
 

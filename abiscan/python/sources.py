@@ -6,7 +6,7 @@ import fnmatch
 import posixpath
 import re
 from collections.abc import Iterable, Sequence
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Protocol
 
 from abiscan.python.model import Answer
@@ -249,6 +249,7 @@ class PackageFiles:
         )
 
 
+@lru_cache(maxsize=4096)
 def is_for_users(file: str) -> bool:
     """Whether users may import or call what is in a source of a package, by its path: it is no test, nor a program."""
     return not (is_test(file) or _PROGRAM.search(file))

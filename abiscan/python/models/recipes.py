@@ -47,10 +47,11 @@ def _parse_recipe(module: str) -> ast.Module:
     return parse_late(_read_recipe(module).encode())
 
 
-def followed_names(module: str) -> list[str]:
+@cache
+def followed_names(module: str) -> tuple[str, ...]:
     """Return the public functions and classes of a module that a recipe follows."""
     # Most of the modules are only imported: to parse their recipes would take many times as long.
-    return [name for match in _DEFINED.finditer(_read_recipe(module)) for name in match.groups() if name]
+    return tuple(name for match in _DEFINED.finditer(_read_recipe(module)) for name in match.groups() if name)
 
 
 class Recipe(Modelled):

@@ -186,7 +186,7 @@ def test_the_names_of_a_recipe_are_those_that_its_code_defines() -> None:
         tree = ast.parse(folder.joinpath(f"{module}.txt").read_text("utf-8"))
         parts = [node.targets if isinstance(node, ast.Assign) else [node] for node in tree.body]
         names = [getattr(part, "id", getattr(part, "name", "_")) for targets in parts for part in targets]
-        assert followed_names(module) == [name for name in names if not name.startswith("_")]
+        assert list(followed_names(module)) == [name for name in names if not name.startswith("_")]
 
 
 @pytest.mark.parametrize(("python", "raised"), [((3, 11), "ImportError"), ((3, 12), None), (Answer.UNKNOWN, None)])
