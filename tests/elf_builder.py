@@ -29,6 +29,7 @@ _DT = {
     "VERSYM": 0x6FFFFFF0, "FLAGS_1": 0x6FFFFFFB, "VERDEF": 0x6FFFFFFC, "VERDEFNUM": 0x6FFFFFFD, "VERNEED": 0x6FFFFFFE,
     "VERNEEDNUM": 0x6FFFFFFF, "AUXILIARY": 0x7FFFFFFD, "FILTER": 0x7FFFFFFF,
 }  # fmt: skip
+_PT_GNU_STACK: Final = 0x6474E551
 _RELOCATIONS: Final = {EM_X86_64: {"dyn": 1, "plt": 7}, EM_AARCH64: {"dyn": 257, "plt": 1026}}  # *_64/ABS64, JUMP_SLOT
 
 
@@ -129,7 +130,7 @@ class _Builder:
 
     @property
     def headers_size(self) -> int:
-        return 64 + 56 * (3 if self.elf.build_id else 2)
+        return 64 + 56 * (4 if self.elf.build_id else 3)
 
     def string(self, text: str) -> int:
         raw = text.encode("utf-8", "surrogateescape") + b"\0"
@@ -180,6 +181,8 @@ class _Builder:
         segments = [(1, 6, 0, end, 0x1000), (2, 6, dynamic_at, len(table), 8)]
         if note:
             segments.append((4, 4, note_at, len(note), 4))
+        # As linkers do: glibc 2.41 rejects an object of x86-64 that does not say that its stack need not be executable.
+        segments.append((_PT_GNU_STACK, 6, 0, 0, 16))
         header = struct.pack(
             "<4sBBBB8xHHIQQQIHHHHHH",
             *(b"\x7fELF", 2, 1, 1, 0, elf.type, elf.machine, 1, 0, 64, 0, 0, 64, 56, len(segments), 64, 0, 0),

@@ -49,7 +49,10 @@ def _describe(value: Any) -> Any:
     names = sorted({*value._fields, *added} - {"kind", "type_comment"})
     unset: dict[str, object] = {"type_params": []}
     places = () if kind in _INSIDE_TEXTS else tuple(getattr(value, name, None) for name in _PLACES)
-    return [kind, places, [(name, _describe(getattr(value, name, unset.get(name)))) for name in names]]
+    fields = {name: getattr(value, name, unset.get(name)) for name in names}
+    if kind == "Interpolation":  # Python 3.14.10 keeps the spaces around its text, 3.14.2 does not
+        fields["str"] = str(fields["str"]).strip()
+    return [kind, places, [(name, _describe(field)) for name, field in fields.items()]]
 
 
 _PARAMETERS: Final = frozenset({"TypeVar", "TypeVarTuple", "ParamSpec"})
