@@ -23,6 +23,7 @@ from abiscan.words import listed
 _CODE: Final = regex(r"\.(?:py|so|pyd)$")
 _OPENMP: Final = regex(r"lib(?P<kind>iomp5|omp)(?:-[0-9a-f]+)?\.so")
 """The runtimes of Intel and LLVM, which are one, and end a process that has two of it: ``OMP: Error #15``."""
+_BESIDE_CODE: Final = regex(r"(?:tests?|docs?|examples?|benchmarks?)/")
 _LEFT_BY_PIP: Final = "~"
 _LOADS_TORCH: Final = regex(rb"(?m)^import[ \t][^\n]*\btorch\b")
 _TORCH_AND_DEPENDENCIES: Final = frozenset({
@@ -108,11 +109,13 @@ def _missing_bodies(distribution: Distribution, paths: frozenset[str]) -> Iterat
 
 
 def _shared_files(files: dict[Distribution, frozenset[str]]) -> Iterator[Finding]:
-    """Yield the pairs of distributions that have installed the same files: those of the last one are there."""
+    """Yield the pairs of distributions that have installed the same files: those of the last one are there. Tests and
+    documentation that were installed by mistake break nothing.
+    """
     owners: dict[tuple[str, str], Distribution] = {}
     shared: dict[tuple[Distribution, Distribution], list[str]] = {}
     for item, paths in files.items():
-        for path in sorted(paths):
+        for path in sorted(path for path in paths if not _BESIDE_CODE.match(path)):
             owner = owners.setdefault((item.site, path), item)
             if owner is not item and _is_there(item, path):
                 shared.setdefault((owner, item), []).append(path)

@@ -102,21 +102,26 @@ class OtherCode:
             if raised is not None or self._machine is None:
                 return raised
         before, decided = dict(self._machine.modules), set(self._machine.trace.decisions)
-        unfinished = set(self._machine.trace.unfinished)
+        entered = len(self._machine.trace.imported)
         raised = self._import(module, name)
-        if raised is None:
+        if raised is None or self._machine is None:
             return None
         trace = self._machine.trace
         is_lacking = self._is_nowhere(module, raised) if name is None else self._lacks(module, name, raised)
         is_lacking = is_lacking or self._is_unbound(raised)
         new = [decision for spot, decision in trace.decisions.items() if spot not in decided]
-        # A function of a module that was imported says it of the name, and not the body of one that it leads to.
-        is_refused = name is not None and not new and trace.unfinished == unfinished
+        # A function of a module that was imported says it of the name, and not the import of that module, nor the body
+        # of one that it leads to, which may have been entered before.
+        is_of_name = name is not None and module in self._machine.modules
+        is_refused = is_of_name and not new and trace.unfinished.isdisjoint(trace.imported[entered:])
         if not (is_lacking or is_refused or is_certain(raised, self._library.surroundings, trace)):
             if module.partition(".")[0] not in self._machine.modules and not self._passes(module, before, new):
                 self._machine = None  # each import of it would run all of it again, to the same end
+            elif module in before:
+                self._take_back(before, new)
             return None
         if trace.is_doubtful or trace.may_end_earlier or len(new) > _MOST_DECISIONS:
+            self._take_back(before, new)
             return None
         # The decisions made before stay the same. Those made on the way to the error must not affect it, and the other
         # way must not come to the error by a decision of its own.
@@ -127,9 +132,15 @@ class OtherCode:
             if not is_same or trace.decisions.keys() - decided - {one.spot for one in new}:
                 raised = None
                 break
+        self._take_back(before, new)
+        return raised
+
+    def _take_back(self, before: Mapping[str, object], new: Sequence[Decision]) -> None:
+        """Forget an import that has failed, with what was decided on its way: another one decides that anew."""
         if new and self._machine is not None:
             self._machine.go_back(before, {})
-        return raised
+            for decision in new:
+                self._machine.trace.decisions.pop(decision.spot, None)
 
     def _passes(self, module: str, before: Mapping[str, object], new: Sequence[Decision]) -> bool:
         """Whether a module is imported if the last condition that is not known is the other way: it may be a check."""

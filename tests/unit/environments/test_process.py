@@ -36,7 +36,8 @@ def findings_of(site: Path) -> list[Finding]:
 
 def test_two_distributions_with_the_same_files(tmp_path: Path) -> None:
     for name in ("opencv-python", "opencv-python-headless"):
-        install(tmp_path, name, {}, requires="", files={"cv2/__init__.py": "", f"{name}.txt": ""})
+        files = {"cv2/__init__.py": "", f"{name}.txt": "", "docs/source/conf.py": "", "tests/__init__.py": ""}
+        install(tmp_path, name, {}, requires="", files=files)
     for name in ("google-one", "google-two"):  # parts of a namespace
         install(tmp_path, name, {}, requires="", files={f"google/{name[-3:]}/__init__.py": ""})
     (message,) = messages(tmp_path)

@@ -158,6 +158,22 @@ WORKS = {
     "made by code": {
         "other/__init__.py": "import sys, types\nsys.modules['absent'] = types.ModuleType('absent')\nimport absent\n"
     },
+    "a module with what a loop adds, asked for as a name again": {
+        "other/__init__.py": "",
+        "other/numbers.py": "import ctypes\ndef parts():\n    found, left = [], ctypes.CDLL(None).getpid()\n"
+        "    while left:\n        import other.bits\n        found.append(left & other.bits.ALL)\n        left >>= 8\n"
+        "    return tuple(found)\nfirst = parts()\n",
+        "other/bits.py": "ALL = 255\n",
+        "other/part.py": "from .numbers import first\nnewest = first[0]\n",
+    },
+    "a name of a module that only a finder has": {
+        "other.py": "import sys, types, importlib.util\nclass Finder:\n"
+        "    def find_spec(self, name, path=None, target=None):\n"
+        "        return importlib.util.spec_from_loader(name, self) if name == 'other.moved' else None\n"
+        "    def create_module(self, spec):\n        return types.ModuleType(spec.name)\n"
+        "    def exec_module(self, module):\n        module.thing = 1\n"
+        "__path__ = []\nsys.meta_path.append(Finder())\n",
+    },
     "a name in place of a module": {
         "other/__init__.py": "import os\npart = os\nfrom other import part\n",
         "other/part.py": "import absent\n",
@@ -249,6 +265,8 @@ def test_the_import_of_another_package_raises_what_python_raises(tmp_path: Path,
         "for a name that has moved": "from other import Gone",
         "a name of a lazy module": "from other import Thing",
         "a module that a finder has": "import other.former",
+        "a module with what a loop adds, asked for as a name again": "import other.part; from other import part",
+        "a name of a module that only a finder has": "from other.moved import thing",
         "a name that a function from elsewhere gives": "from other import Gone",
         "a name that the importing code sets": "import other as o; o.Gone = 1; from other import Gone",
         "a path that the importing code extends": "import other; other.__path__.append('other/more'); "
