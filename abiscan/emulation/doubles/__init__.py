@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from typing import Final, Generic, Protocol, TypeVar
 
 from abiscan.emulation.process import Call, Double
@@ -22,6 +22,14 @@ _S = TypeVar("_S")
 class Finder(Protocol):
     """The doubles of one library."""
 
+    @property
+    def names(self) -> Collection[str]:
+        """The mangled names that have a double exactly."""
+
+    @property
+    def beginnings(self) -> tuple[str, ...]:
+        """With one of these begins each other name that has one."""
+
     def find(self, name: str) -> Double | None:
         """Return the double for a mangled name; None if there is none."""
 
@@ -33,7 +41,12 @@ class _ByName(Generic[_D]):
         self.by_name: Final[dict[str, _D]] = {}
         self.by_pattern: Final[list[tuple[str, _D]]] = []
         self._expressions: list[tuple[tuple[str, ...], re.Pattern[str], _D]] = []
-        self._beginnings: tuple[str, ...] = ()
+        self.beginnings: tuple[str, ...] = ()
+
+    @property
+    def names(self) -> Collection[str]:
+        """The mangled names that have a function exactly."""
+        return self.by_name.keys()
 
     def named(self, *names: str) -> Callable[[_D], _D]:
         """Return the double of the functions with these mangled names."""
@@ -52,7 +65,7 @@ class _ByName(Generic[_D]):
                 starts, expression = beginnings(pattern), regex(pattern)
                 self.by_pattern.append((pattern, double))
                 self._expressions.append((starts, expression, double))
-                self._beginnings += starts
+                self.beginnings += starts
             return double
 
         return register
@@ -62,7 +75,7 @@ class _ByName(Generic[_D]):
         if exact is not None:
             return exact
         # Most names have no double in a module: one comparison for all of its expressions shows that.
-        if not name.startswith(self._beginnings):
+        if not name.startswith(self.beginnings):
             return None
         for starts, expression, double in self._expressions:
             # Few of them are ever needed, and compiling one takes longer than comparing its beginning.
@@ -84,23 +97,29 @@ class SharedDoubles(_ByName[Callable[[_S, Call], "int | None"]], Generic[_S]):
 
     def of(self, shared: _S) -> Finder:
         """Return the doubles of one process."""
-        return _Bound(self._find, shared)
+        return _Bound(self, shared)
 
 
 class _Bound(Generic[_S]):
-    def __init__(self, look_up: Callable[[str], Callable[[_S, Call], int | None] | None], shared: _S) -> None:
-        self._look_up, self._shared = look_up, shared
+    def __init__(self, doubles: SharedDoubles[_S], shared: _S) -> None:
+        self._doubles, self._shared = doubles, shared
+        self.names, self.beginnings = doubles.names, doubles.beginnings
 
     def find(self, name: str) -> Double | None:
-        double = self._look_up(name)
+        double = self._doubles._find(name)
         return None if double is None else functools.partial(double, self._shared)
 
 
 def finder(libraries: Iterable[Finder]) -> Callable[[str], Double | None]:
     """Look a name up in several libraries; the first that has it wins."""
     finders = tuple(libraries)
+    # Most names have a double in none of them: one look shows that, instead of one in each.
+    names = frozenset[str]().union(*(library.names for library in finders))
+    beginnings = tuple({start for library in finders for start in library.beginnings})
 
     def find(name: str) -> Double | None:
+        if name not in names and not name.startswith(beginnings):
+            return None
         return next((double for library in finders if (double := library.find(name)) is not None), None)
 
     return find

@@ -143,7 +143,7 @@ def _fstream_open(call: Call) -> None:
 
 @STREAMS.matching(
     r"_ZNSt13basic_filebufIcSt11char_traitsIcEE(C[12]Ev|D[012]Ev|4openE)",
-    r"_ZN(K?)St12__basic_fileIcE(D[12]Ev|7is_openEv)",
+    r"_ZNK?St12__basic_fileIcE(D[12]Ev|7is_openEv)",
 )
 def _filebuf_open(call: Call) -> int:
     """Return a buffer of a file that is never open, for code that has the constructors of streams inlined."""
@@ -209,7 +209,7 @@ def _sentry_constructor(call: Call) -> None:
         call.machine.write(this_address, good)
 
 
-@STREAMS.matching(r"_ZNS[oi]C[12]EPSt15basic_streambufIcSt11char_traitsIcEE")
+@STREAMS.matching(r"_ZNS(?:o|i)C[12]EPSt15basic_streambufIcSt11char_traitsIcEE")
 def _stream_constructor_around_buffer(call: Call) -> None:
     """Construct a stream around a buffer. Takes (this, buffer); a stream of a buffer that is elsewhere."""
     this_address, buffer, (table, ios) = call.argument(0), call.argument(1), _CONSOLES[_PLAIN[call.name[3:5]]]
@@ -248,12 +248,12 @@ def _ios_set_rdbuf(call: Call) -> int:
     return old
 
 
-@STREAMS.matching(r"_ZNKS[oi]6sentrycvbEv")
+@STREAMS.matching(r"_ZNKS(?:o|i)6sentrycvbEv")
 def _sentry_bool(call: Call) -> int:
     return call.machine.byte(call.argument(0))
 
 
-@STREAMS.matching(r"_ZNS[oi]6sentryD[12]Ev")
+@STREAMS.matching(r"_ZNS(?:o|i)6sentryD[12]Ev")
 def _sentry_destructor(_: Call) -> None:
     """Do nothing: nothing is kept back that would have to be written."""
 
@@ -650,7 +650,9 @@ def _ios_tie(_: Call) -> int:
     return 0
 
 
-@STREAMS.matching(r"_ZN(KR?|O)St(7__cxx11)?1[5789]basic_([io]?stringstream|stringbuf)IcSt11char_traitsIcESaIcEE3strEv")
+@STREAMS.matching(
+    r"(?:_ZNKSt|_ZNKRSt|_ZNOSt)(7__cxx11)?1[5789]basic_([io]?stringstream|stringbuf)IcSt11char_traitsIcESaIcEE3strEv"
+)
 def _stringstream_str(call: Call) -> None:
     result = call.result
     this_address = call.argument(0)

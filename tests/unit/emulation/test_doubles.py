@@ -14,7 +14,7 @@ from typing import Any, cast
 import pytest
 
 from abiscan.binary.elf import ElfFile
-from abiscan.emulation.doubles import finder
+from abiscan.emulation.doubles import Doubles, finder
 from abiscan.emulation.doubles import libc as libc_double
 from abiscan.emulation.doubles.cpython import CPYTHON, fill_datum
 from abiscan.emulation.doubles.cxx_strings import CXX_STRINGS
@@ -1060,10 +1060,7 @@ def test_ctype_functions(process: EmulatedProcess, name: str) -> None:
         (r"_ZN3c108ListType3getE", "_ZN3c108ListType3getE"),
         (r"_ZN3c10\d+\w+Type3getEv$", "_ZN3c10"),
         (r"virtual function of _ZTVN3c10\d", "virtual function of _ZTVN3c10"),
-        (r"_ZNKR?St4", "_ZNK"),
-        (r"_?Py_", ""),
-        (r"PyErr_|PyEval_", ""),
-        (r"tp_(dealloc|init)|PyErr_(Set|Occurred(Twice)?)", ""),
+        (r"PyErr_|PyErr_", "PyErr_"),
         (r"\w+Py", ""),
     ],
 )
@@ -1084,3 +1081,17 @@ def test_the_first_or_the_last_byte_of_a_value(process: EmulatedProcess, name: s
     assert call(process, name, start, ord("b"), size) == start + offset
     assert call(process, name, start, ord("x"), size) == 0
     assert call(process, name, start, ord("a"), 0) == 0
+
+
+def test_a_name_is_found_in_whichever_library_has_it() -> None:
+    """By its own name or by an expression, the first library first; other names in none, however they begin."""
+    first, second = Doubles(), Doubles()
+    first.named("memcpy")(lambda _: 1)
+    first.matching(r"_ZNK?St5touch")(lambda _: 2)
+    second.named("memcpy", "_ZNSt5touchEv")(lambda _: 3)
+    second.matching(r"v?errx?$|_?Py[A-Z]")(lambda _: 4)
+    find = finder((first, second))
+    names = ("memcpy", "_ZNSt5touchEv", "_ZNKSt5touchEi", "verr", "errx", "_PyA", "PyB")
+    doubles = [find(name) for name in names]
+    assert [double and double(cast("Call", None)) for double in doubles] == [1, 2, 2, 4, 4, 4, 4]
+    assert not any(map(find, ("memcp", "memcpyy", "_ZNSt5touc", "verry", "er", "Pya", "_ZNKR", "")))
