@@ -252,13 +252,18 @@ class PackageReading:
         named = tuple(modules_of(package.name, self._sources, read_on)) if has_python else ()
         if package.among_others:
             named = _of_project(named, package)
-        compiled = _extension_modules(target, package, read_on)
+        top = _libraries_at_the_top(target, package, read_on)
+        compiled = sorted(name for name, is_module in top.items() if is_module)
+        # What exports no module is for LD_PRELOAD or ctypes, also where the metadata list it among the modules.
+        bare = {name for name, is_module in top.items() if not is_module and f"{name}.py" not in package.members}
+        named = tuple(name for name in named if name not in bare) or named
         # By its name, a module with an underscore is for the package itself, if there is anything else.
         public = [name for name in compiled if not named or not name.startswith("_")]
         self._modules = tuple(dict.fromkeys((*named, *public)))
         self._has_code = has_python or bool(self._modules)
         installs_all = has_python and not package.among_others
-        self._other_modules = other_modules(self._modules, self._sources, read_on) if installs_all else ()
+        others = other_modules(self._modules, self._sources, read_on) if installs_all else ()
+        self._other_modules = tuple(name for name in others if name not in bare)
         built_for = functools.partial(_torches_built_for, target, package)
         self._reader = PackageReader(self._sources, self._modules, built_for, read_on, self._other_modules)
 
@@ -372,11 +377,14 @@ class PackageReading:
         return of_images or PackageWorld(checker, target, self._package)
 
 
-def _extension_modules(target: ExaminedTarget, package: Package, system: PythonSystem) -> list[str]:
-    """Return the names of the extension modules that stand at the top, in no folder."""
+def _libraries_at_the_top(target: ExaminedTarget, package: Package, system: PythonSystem) -> Mapping[str, bool]:
+    """Return the names under which Python may find a library at the top as a module, and whether it exports that."""
     at_the_top = (item for item in target.target.libraries.values() if "/" not in path_in(package, item.location))
     names = ((system.module.sub("", posixpath.basename(item.location)), item) for item in at_the_top)
-    return sorted({name for name, item in names if name in item.facts.python_modules})
+    found: dict[str, bool] = {}
+    for name, item in names:
+        found[name] = found.get(name, False) or name in item.facts.python_modules
+    return found
 
 
 def _own_operators(target: ExaminedTarget) -> Mapping[str, Sequence[Overload]]:

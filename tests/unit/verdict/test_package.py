@@ -116,7 +116,8 @@ def test_benchmarks_are_not_a_package_that_goes_by_another_name(torch: Path, whe
 def test_an_extension_that_users_import_is_in_no_line_of_the_package(torch: Path, wheels: Path) -> None:
     files = {"pkg/__init__.py": "import _core\n", "pkg-1.0.dist-info/top_level.txt": "_core\npkg\n"}
     tagged = "_core.cpython-311-x86_64-linux-gnu.so"
-    found = result(torch, wheels, {tagged: BAD}, files)
+    core = extension(undefined=uses("_ZN2at4goneEv"), defined=exports("PyInit__core"))
+    found = result(torch, wheels, {tagged: core}, files)
     assert found.error is not None
     assert (found.error.file, found.error.line) == ("pkg/__init__.py", 1)
     main, own = found.modules
@@ -1128,3 +1129,19 @@ def test_nothing_is_known_to_be_alongside_a_torch_that_is_not_there(torch: Path,
         gone = cast("Any", SimpleNamespace(package=str(folder), here=here, interpreter=where))
         around = package_reading.surroundings_of(gone, package)
         assert (around.torch_folder, around.folders) == (None, ())
+
+
+@pytest.mark.parametrize(
+    ("exported", "modules"),
+    [("PyInit_hook", {"pkg": "works", "hook": "import-fails"}), ("malloc", {"pkg": "works"})],
+)
+def test_a_library_at_the_top_is_a_module_if_it_exports_one(
+    exported: str, modules: dict[str, str], torch: Path, wheels: Path
+) -> None:
+    """As the hooks of torch-memory-saver 0.0.10, which are for LD_PRELOAD: its metadata list them among the modules."""
+    code = "import os, torch\ndef start(folder):\n    os.environ['LD_PRELOAD'] = os.path.join(folder, 'hook.abi3.so')\n"
+    files = {"pkg/__init__.py": code, "pkg-1.0.dist-info/top_level.txt": "pkg\nhook\n"}
+    hook = extension(undefined=uses("_ZN2at4goneEv"), defined=exports(exported))
+    found = result(torch, wheels, {"hook.abi3.so": hook}, files)
+    assert {module.name: module.verdict.value for module in found.modules} == modules
+    assert (found.verdict.value == "import-fails") is ("hook" in modules)
