@@ -30,10 +30,10 @@ from packaging.requirements import Requirement
 from abiscan.binary.elf import ElfFile
 from abiscan.index.client import Index, System, settings_of_pip
 from abiscan.inputs.files import Wheel
-from abiscan.python.compiled_names import texts_in
 from abiscan.python.module_names import ModuleNames, names_of
 from abiscan.python.torch_classes import CLASSES, read_class
 from abiscan.python.torch_names import CLASS, FUNCTIONS, marks_of
+from abiscan.regex import regex
 from abiscan.torches import embedded, embedded_names, release_sets
 from tools.blocks import DATA, MARKS
 from tools.wheels import python_of
@@ -41,6 +41,9 @@ from tools.wheels import python_of
 LIBRARY: Final = "torch/lib/libtorch_python.so"
 _TESTS: Final = "torch.testing._internal"
 _PLATFORM: Final = "manylinux_2_28_x86_64"
+# A linker lets one text begin inside of another if both end alike: what precedes does not matter.
+_TEXT: Final = regex(rb"[A-Za-z_][A-Za-z0-9_]{1,79}(?=\0)")
+_MANGLED: Final = regex(r"_Z|N[KVRO]*\d+\w+E$|[A-Z][A-Za-z]?\d+\w+E$")
 Names = dict[str, set[str]]
 """The marks of each module, and of each class, of one release."""
 
@@ -61,7 +64,7 @@ def read(files: Mapping[str, bytes], library: ElfFile, members: Iterable[str]) -
     }
     stubs = {path: ast.parse(data) for path, data in files.items() if path.startswith("torch/_C/")}
     declared = {name for tree in stubs.values() for name in _declared(tree)}
-    names |= embedded_names.by_ending(text for text in declared | texts_in(library) if text.isidentifier())
+    names |= embedded_names.by_ending(text for text in declared | _texts_in(library) if text.isidentifier())
     functions = stubs.get("torch/_C/_VariableFunctions.pyi")
     if functions is not None:
         names[FUNCTIONS] = {".", *(node.name for node in functions.body if isinstance(node, ast.FunctionDef))}
@@ -76,6 +79,12 @@ def read(files: Mapping[str, bytes], library: ElfFile, members: Iterable[str]) -
         if of_class is not None:
             names[f"{CLASS}{name}"] = marks_of(of_class)
     return names
+
+
+def _texts_in(library: ElfFile) -> frozenset[str]:
+    """Return the identifiers among the texts in a library, without the names of C++."""
+    texts = {match[0].decode("ascii") for match in library.search_data(_TEXT)}
+    return frozenset(text for text in texts if not _MANGLED.match(text))
 
 
 def _with_functions_alone(names: ModuleNames, known: Mapping[str, ModuleNames]) -> ModuleNames:

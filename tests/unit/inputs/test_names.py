@@ -141,6 +141,7 @@ def test_the_libraries_that_a_requirement_brings(tmp_path: Path, monkeypatch: py
     (tmp_path / "table.txt").write_text(
         "some-wheel 12.2 12.9 libcudart.so.12\nsome-wheel 11.0 11.8 libcudart.so.11\n"
         "some-wheel[extra] 12.2 12.9 libcublas.so.12\nother 1.0 1.0 libother.so.1\n"
+        "early 0.0.1.dev4 0.0.1.dev5 libearly.so.0\n"
     )
     monkeypatch.setattr(cuda_wheels, "PATH", tmp_path / "table.txt")
     cuda_wheels._read_table.cache_clear()
@@ -150,6 +151,7 @@ def test_the_libraries_that_a_requirement_brings(tmp_path: Path, monkeypatch: py
         "some-wheel==12.5": new,
         "some-wheel==12.5.*": new, "some-wheel!=12.9": new, "some-wheel[none]": new,
         "some-wheel[extra]==12.9": {*new, "libcublas.so.12"}, "some-wheel==13.0": set(), "other": {"libother.so.1"},
+        "early": {"libearly.so.0"},  # pip takes what comes before a release where there is nothing else
         "absent": set(),
     }  # fmt: skip
     try:
