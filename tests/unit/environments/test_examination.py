@@ -21,6 +21,7 @@ from abiscan.environments.examination import (
 )
 from abiscan.environments.model import WholeEnvironment, modules_of, origin_of
 from abiscan.environments.package_check import CheckedPackage, Fitness
+from abiscan.errors import InputError
 from abiscan.inputs import branches, isolation
 from abiscan.inputs.files import Files
 from abiscan.inputs.interpreter import PythonTag
@@ -511,3 +512,24 @@ def test_the_module_of_its_own_name_comes_first(
     assert [(one.name, one.error) for one in list_modules(package)] == expected
     package.error = None
     assert {one.error for one in list_modules(package)} == {None}
+
+
+def test_a_package_that_cannot_be_examined_leaves_the_others(site: Path) -> None:
+    """As another pip removes one while a command looks at all."""
+    for name in ("one", "two", "three"):
+        install(site, name, {}, requires="torch", files={f"{name}/__init__.py": "import torch\n"})
+    environment = WholeEnvironment.installed(python_of(site, site.parent))
+    distributions = [item for name in ("one", "two", "three") if (item := environment.find(name))]
+
+    def find(distribution: Distribution) -> Any:
+        if distribution.name == "two":
+            raise InputError(str(distribution), "was removed", "run it again")
+        return f"what {distribution.name} comes to"
+
+    session = Session(folder=site.parent / "cache")
+    rows = list(examination._check_all(environment, distributions, find, session, first_here=False))
+    assert [(row.distribution.name, row.checked_package, row.problem) for row in rows] == [
+        ("one", "what one comes to", None),
+        ("two", None, "was removed"),
+        ("three", "what three comes to", None),
+    ]
