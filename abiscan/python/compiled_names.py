@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
+import zlib
+from collections.abc import Iterator
 from typing import Final
 
 from abiscan.regex import regex
@@ -36,3 +39,32 @@ WRITTEN: Final = frozenset(
 )
 """The names that ``torch/__init__.py`` binds since some release, and that no compiled code of an earlier one gives to
 ``torch``, although its library has them as texts: those of no function in ``torch._C._VariableFunctions``."""
+
+
+_TABLE: Final = regex(rb"\x78[\x01\x5e\x9c\xda]")
+_LONGEST_TABLE: Final = 4_000_000
+_MOST_TABLES: Final = 2000
+_NAMES_ELSEWHERE: Final = (b"__getattr__", b"from-import-*")
+"""What is in an extension module that may have names of others: it computes them, or imports all that another has."""
+
+
+def may_name(library: bytes, name: bytes) -> bool:
+    """Whether an extension module may have a name: it has that as a text, or texts that are not found out."""
+    if name in library or any(sign in library for sign in _NAMES_ELSEWHERE):
+        return True
+    # Cython compresses the texts of a module since 3.2, and unpacks them with Python's own module.
+    if b"decompress" not in library:
+        return False
+    tables = list(_tables_in(memoryview(library)))
+    return not tables or any(sign in table for table in tables for sign in (name, *_NAMES_ELSEWHERE))
+
+
+def _tables_in(library: memoryview) -> Iterator[bytes]:
+    for match in itertools.islice(_TABLE.finditer(library), _MOST_TABLES):
+        stream = zlib.decompressobj()
+        try:
+            table = stream.decompress(library[match.start() : match.start() + _LONGEST_TABLE], _LONGEST_TABLE)
+        except zlib.error:
+            continue
+        if stream.eof:
+            yield table

@@ -12,7 +12,16 @@ from msgspec import Struct
 
 from abiscan.inputs import observed_fs
 from abiscan.python import standard
-from abiscan.python.dynamic_names import absolute_name, may_bind, may_have_others, star_imports
+from abiscan.python.compiled_names import may_name
+from abiscan.python.dynamic_names import (
+    absolute_name,
+    may_bind,
+    may_give_words,
+    may_have_others,
+    names_listed_by,
+    star_imports,
+)
+from abiscan.python.grammar import FAILURES, parse
 from abiscan.python.model import Answer, Raised
 from abiscan.python.sources import entry_points_in, normalized
 from abiscan.python.systems import LINUX, WINDOWS
@@ -23,6 +32,9 @@ _MODULES_UNSEEN: Final = regex(rb"sys\.modules|__path__|meta_path|path_hooks")
 """What may make submodules without files."""
 _MODULES_MADE: Final = regex(rb"sys\.modules\[[^\]\n]+\]\s*=[^=]|meta_path|path_hooks")
 """What does make them, in a package of torch."""
+
+
+_LARGEST_MODULE: Final = 50_000_000
 
 
 def _not_known(_name: str) -> Answer:
@@ -255,6 +267,8 @@ class Surroundings(Struct, frozen=True, kw_only=True, dict=True):
                 return False
             if self.is_missing_part(module):
                 return False
+            if name is not None and name.isidentifier() and self._is_compiled_without(base, name):
+                return False
             return None if there or not self._has_only_files(module) else False
         if name is None or name == "*":
             return True
@@ -272,17 +286,62 @@ class Surroundings(Struct, frozen=True, kw_only=True, dict=True):
             or (observed_fs.is_dir(base) and is_in(base, name, self.python))
         ):
             return True
+        return self._text_has(module, name, source, named=named)
+
+    def _text_has(self, module: str, name: str, source: Path, *, named: bool) -> bool | None:
+        """Whether a module has a name that no statement of its source binds, and no submodule has.
+
+        :param named: whether the name is a word of the source
+        """
+        text = observed_fs.read_file(source)
+        # Python takes an extension module before a source of the same name.
+        base = source.with_suffix("")
+        if source.name != "__init__.py" and self._extension_at(base) is not None:
+            return False if self._is_compiled_without(base, name) else None
         if may_have_others(text) or any(
             self._finds_modules(f"{module}.{own[1].decode()}") for own in _OWN.finditer(text)
         ):
             return True if named else None
+        if named and may_give_words(text):
+            return True
         # What a star brings may come from further stars.
         stars = {
             absolute_name(module if source.name == "__init__.py" else module.rpartition(".")[0], starred_module)
             for starred_module in star_imports(text)
         }
-        answers = {None if starred_module == module else self.has(starred_module, name) for starred_module in stars}
-        return None if answers - {False} else False
+        # Those that are compiled are asked last, and most names are found before.
+        in_python = sorted(stars, key=lambda star: (self.source(star) is None, star))
+        return False if all(star != module and self._lacks_for_others(star, name) for star in in_python) else None
+
+    def _lacks_for_others(self, module: str, name: str) -> bool:
+        """Whether a star certainly brings no such name of a module: it lacks it, or does not list it."""
+        source = self.source(module)
+        text = observed_fs.read_file(source) if source is not None else b""
+        if text.count(b"__all__") == 1:
+            try:
+                listed = names_listed_by(parse(text))
+            except FAILURES:
+                listed = None
+            if listed is not None:
+                return name not in listed
+        return self.has(module, name) is False
+
+    def _is_compiled_without(self, base: Path, name: str) -> bool:
+        """Whether a module is an extension module that certainly does not have a name.
+
+        :param base: its path without the suffix
+        """
+        library = None if observed_fs.is_dir(base) else self._extension_at(base)
+        status = observed_fs.stat_file(library) if library is not None else None
+        if library is None or status is None or status.st_size > _LARGEST_MODULE:
+            return False
+        return not may_name(observed_fs.read_file(library), name.encode())
+
+    def _extension_at(self, base: Path) -> Path | None:
+        """Return the extension module of a path without its suffix; None if there is none."""
+        names = sorted(alias for alias in observed_fs.list_names(base.parent) if alias.startswith(f"{base.name}."))
+        found = (alias for alias in names if _is_extension(alias.removeprefix(base.name), self.python))
+        return next((base.parent / alias for alias in found), None)
 
     def _finds_modules(self, module: str) -> bool:
         """Whether a module changes how others are found: it may put another one in the place of its own package."""

@@ -18,7 +18,7 @@ from abiscan.inputs import observed_fs
 from abiscan.python import standard
 from abiscan.python.acting import ACTING
 from abiscan.python.call_records import KeptCalls
-from abiscan.python.dynamic_names import absolute_name, package_of
+from abiscan.python.dynamic_names import absolute_name, names_listed_by, package_of
 from abiscan.python.grammar import FAILURES, accepts_tree, find_newer, parse
 from abiscan.python.installed import Surroundings
 from abiscan.python.late_bodies import has_late_parameters, header_of, parse_late
@@ -444,7 +444,7 @@ class PythonCode(Struct, dict=True):
         """Return what ``__all__`` of a source lists; None if it is not the value of a single statement."""
         if path not in self._listed:
             tree = self.tree(path) if self.source(path).count(b"__all__") == 1 else None
-            self._listed[path] = None if tree is None else _names_listed_by(tree)
+            self._listed[path] = None if tree is None else names_listed_by(tree)
         return self._listed[path]
 
     def loads_saved(self, path: str) -> bool:
@@ -934,17 +934,6 @@ def _changes_object(node: ast.AST) -> bool:
     if isinstance(node, (ast.Attribute, ast.Subscript)):
         return not isinstance(node.ctx, ast.Load)
     return isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in _CHANGING
-
-
-def _names_listed_by(tree: ast.Module) -> tuple[str, ...] | None:
-    values = [
-        statement.value
-        for statement in tree.body
-        if isinstance(statement, ast.Assign) and getattr(statement.targets[0], "id", None) == "__all__"
-    ]
-    items = values[0].elts if values and isinstance(values[0], (ast.List, ast.Tuple)) else None
-    names = [item.value for item in items or () if isinstance(item, ast.Constant) and isinstance(item.value, str)]
-    return tuple(names) if items is not None and len(names) == len(items) else None
 
 
 def annotations_of(node: ast.AST) -> Iterator[ast.expr]:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import zlib
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from abiscan.python.installed import Surroundings, installed_in
@@ -46,7 +48,62 @@ match (1, 2):
     case (eleventh, *twelfth):
         pass
 """
+WORDS = """\
+TABLE = {'made': 'part'}
+def __getattr__(name):
+    if name in TABLE:
+        return 1
+    if name == 'old' and TABLE:
+        return 2
+    raise AttributeError(f'{__name__} has no {name}')
+"""
+COMPUTED = WORDS.replace("{'made': 'part'}", "{f'{x}_{x}': x for x in ('x',)}")
+CHANGED = WORDS.replace("def ", "TABLE.update(vars(__import__('os')))\ndef ")
+STARTS = WORDS.replace("name in TABLE", "name.startswith('m')")
+FALLS_BACK = WORDS.replace("    raise AttributeError(", "    return getattr(__import__('os'), name)\n    (")
+ATTACHED = """\
+import importlib
+def _attach(package, submodules, attributes):
+    modules = {name: module for module, names in attributes.items() for name in names}
+    def __getattr__(name):
+        if name in submodules:
+            return importlib.import_module(f'{package}.{name}')
+        elif module := modules.get(name):
+            return getattr(importlib.import_module(f'{package}.{module}'), name)
+        else:
+            raise AttributeError(name)
+    return __getattr__, None
+_NAMES = {'part': ['something']}
+__getattr__, __dir__ = _attach('other', submodules=['part'], attributes=_NAMES)
+"""
+KIND = """\
+import sys, types
+class Kind(types.ModuleType):
+    def __getattribute__(self, name):
+        if name == 'made':
+            return 1
+        return super().__getattribute__(name)
+sys.modules[__name__].__class__ = Kind
+"""
+WIDE = KIND.replace("__getattribute__", "__getattr__").replace("super().__getattr__(name)", "2")
 OTHERS = {
+    "other/words.py": WORDS,
+    "other/computed.py": COMPUTED,
+    "other/changed.py": CHANGED,
+    "other/starts.py": STARTS,
+    "other/falls_back.py": FALLS_BACK,
+    "other/attached.py": ATTACHED,
+    "other/attached_others.py": ATTACHED.replace("{'part': ['something']}", "__import__('other.tables').tables.NAMES"),
+    "other/tables.py": "NAMES = {'part': ['something']}\n",
+    "other/kind.py": KIND,
+    "other/wide.py": WIDE,
+    "other/hidden.py": "__all__ = ['shown']\nshown = hides = 1\n",
+    "other/lists.py": "from .hidden import *\n",
+    "other/copies.py": "from . import hidden\nfor n in hidden.__all__:\n    vars()[n] = getattr(hidden, n)\n",
+    "other/updated.py": "NAMES = ['made']\nNAMES.append('more')\nglobals().update({n: 1 for n in NAMES})\n",
+    "other/updates.py": "globals().update({n + 'er': 1 for n in ['mak']})\n",
+    "other/reads.py": "here = globals().get('here') or vars(object)\nif 'x' in globals():\n    globals()['x']\n",
+    "other/documented.py": '"""There was absent once."""\nhere = 1\n',
     "other/__init__.py": "from .part import something\n",
     "other/part.py": "something = 1\n",
     "other/lazy.py": "def __getattr__(name):\n    return 1\n",
@@ -77,6 +134,27 @@ CODES = [
     "from other.uses import part, path, call, Kind",
     "from other.binds import first, third, fourth, fifth, sixth, seventh, os, eighth, ninth, tenth, eleventh, twelfth",
     "from other.starred import join",
+    *(
+        f"from other.{module} import {name}"
+        for module, names in {
+            "words": ("made", "old", "absent"),
+            "computed": ("x_x", "old"),
+            "changed": ("path", "made"),
+            "starts": ("maker", "made"),
+            "falls_back": ("path",),
+            "attached": ("something", "part", "absent"),
+            "attached_others": ("something", "part"),
+            "kind": ("made", "Kind", "absent"),
+            "wide": ("made", "absent"),
+            "lists": ("shown", "hides", "absent"),
+            "copies": ("shown", "hides", "hidden"),
+            "updated": ("made", "more", "absent"),
+            "updates": ("maker",),
+            "reads": ("here", "absent"),
+            "documented": ("here", "absent"),
+        }.items()
+        for name in names
+    ),
     "from other.sets import absent",
     "from other.may_set import absent",
     "from other.stars import something",
@@ -133,6 +211,40 @@ def test_as_python_imports(code: str, in_submodule: bool, folder: Path) -> None:
     raised = outcome.raised
     assert raised is None or isinstance(raised, Raised)
     assert (f"{raised.exception}: {raised.message}" if raised else "") == real.stdout.strip()
+
+
+@pytest.mark.parametrize(
+    ("content", "name", "has"),
+    [
+        (b"\0gives\0", "gives", None),
+        (b"\0gives\0", "absent", False),
+        # Cython 3.2 keeps its texts compressed, and one after another.
+        (b"\0decompress\0" + zlib.compress(b"takesgives") + b"\0", "gives", None),
+        (b"\0decompress\0" + zlib.compress(b"takesgives") + b"\0", "absent", False),
+        (b"\0decompress\0", "absent", None),
+        (b"\0__getattr__\0", "absent", None),
+        (b"\0decompress\0" + zlib.compress(b"__getattr__"), "absent", None),
+        (b"\0from-import-* object has no __dict__ and no __all__\0", "absent", None),
+    ],
+)
+@pytest.mark.parametrize("module", ["compiled", "starred", "both"])
+def test_a_compiled_module_has_names_that_are_texts_in_it(
+    content: bytes, name: str, has: bool | None, module: str, tmp_path: Path
+) -> None:
+    for extension in ("compiled", "both"):  # Python takes it before a source
+        (tmp_path / f"{extension}.cpython-311-x86_64-linux-gnu.so").write_bytes(content)
+    (tmp_path / "both.py").write_text("here = 1\n", encoding="utf-8")
+    (tmp_path / "starred.py").write_text("from compiled import *\n", encoding="utf-8")
+    around = Surroundings(folders=(tmp_path,), python=(3, 11))
+    assert around.has(module, name) is has
+
+
+def test_no_name_of_a_real_compiled_module_is_said_to_be_absent() -> None:
+    site = Path(msgspec.__file__).parent.parent
+    around = Surroundings(folders=(site,), python=(sys.version_info.major, sys.version_info.minor))
+    names = [name for name in dir(msgspec._core) if not name.startswith("__")]
+    assert {around.has("msgspec._core", name) for name in names} == {None}
+    assert around.has("msgspec._core", "no_such_name") is False
 
 
 @pytest.mark.parametrize("other", [None, "space/other.py", "space/__init__.py", "space.py"])
