@@ -15,12 +15,14 @@ from abiscan.regex import regex
 
 _FROM: Final = rb"from[ \t]+(%b(?:\.\w+)*)[ \t]+import[ \t]*(\([^)]*\)|[^\n\\]*(?:\\\n[^\n\\]*)*)"
 _IMPORT: Final = rb"import[ \t]+([^\n#;]*\b%b\b[^\n#;]*)"
-_ATTRIBUTES: Final = regex(rb"(?:\.[A-Za-z_]\w*)+")
+_WORD_FROM: Final = rb"from[ \t]+%b"
+_WORD_IMPORT: Final = regex(rb"import")
 _COMMENT: Final = regex(rb"#[^\n]*|[()\\]")
 _PAGE: Final = b".html"
-_IN_TEXT: Final = (b"`", b"#", b"`~")
-"""What stands before a name that is part of a text or a comment: a reference, or the part of an address."""
-_IN_NAMES: Final = frozenset(b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.")
+_TAKEN: Final = rb"%(name)b(?<![\w.`#]%(name)b)(?<!`~%(name)b)((?:\.[A-Za-z_]\w*)+)"
+"""A name with attributes. What stands before one that is part of a text or a comment, a reference or the part of an
+address, is looked at last: the name itself is searched for ten times as fast.
+"""
 
 
 def torch_uses(source: bytes, package: bytes = b"torch") -> frozenset[str]:
@@ -40,44 +42,43 @@ def torch_uses(source: bytes, package: bytes = b"torch") -> frozenset[str]:
     return frozenset(name.decode("utf-8", "replace") for name in names)
 
 
-def _attributes_of(source: bytes, name: bytes) -> Iterator[bytes]:
-    """Yield what follows a name, with its dots, wherever attributes of it are taken."""
-    start = source.find(name + b".")
-    while start >= 0:
-        end = start + len(name)
-        if start == 0 or not (source[start - 1] in _IN_NAMES or source[max(start - 2, 0) : start].endswith(_IN_TEXT)):
-            match = _ATTRIBUTES.match(source, end)
-            if match is not None and not match[0].endswith(_PAGE):
-                yield match[0]
-                end = match.end()
-        start = source.find(name + b".", end)
+def _attributes_of(source: bytes, name: bytes) -> set[bytes]:
+    """Return what follows a name, with its dots, wherever attributes of it are taken."""
+    if name + b"." not in source:
+        return set()
+    return {taken for taken in _taken_of(name).findall(source) if not taken.endswith(_PAGE)}
+
+
+@functools.lru_cache(maxsize=1000)
+def _taken_of(name: bytes) -> re.Pattern[bytes]:
+    return re.compile(_TAKEN % {b"name": re.escape(name)})
 
 
 @functools.cache
-def _patterns(package: bytes) -> tuple[re.Pattern[bytes], re.Pattern[bytes]]:
-    return re.compile(_FROM % package), re.compile(_IMPORT % package)
+def _patterns(package: bytes) -> tuple[re.Pattern[bytes], re.Pattern[bytes], re.Pattern[bytes]]:
+    return re.compile(_FROM % package), re.compile(_IMPORT % package), re.compile(_WORD_FROM % package)
 
 
 def _imports_of(package: bytes, source: bytes) -> Iterator[tuple[bytes, bytes]]:
     """Yield the full name of what is imported of a package, and the name that it gets."""
-    from_package, imports = _patterns(package)
-    for match in _at_line_starts(from_package, b"from", source):
+    from_package, imports, word = _patterns(package)
+    for match in _at_line_starts(from_package, word, source):
         for listed in _COMMENT.sub(b" ", match[2]).split(b","):
             words = listed.split()
             if words and words[0] != b"*":
                 yield match[1] + b"." + words[0], words[2] if len(words) == 3 else words[0]
-    for match in _at_line_starts(imports, b"import", source):
+    for match in _at_line_starts(imports, _WORD_IMPORT, source):
         for listed in match[1].split(b","):
             words = listed.split()
             if len(words) == 3 and words[0].partition(b".")[0] == package:
                 yield words[0], words[2]
 
 
-def _at_line_starts(pattern: re.Pattern[bytes], word: bytes, source: bytes) -> Iterator[re.Match[bytes]]:
-    """Yield the matches of a pattern that stand first in their lines. To search for its first word is quicker."""
-    start = source.find(word)
-    while start >= 0:
-        end = start + len(word)
+def _at_line_starts(pattern: re.Pattern[bytes], words: re.Pattern[bytes], source: bytes) -> Iterator[re.Match[bytes]]:
+    """Yield the matches of a pattern that stand first in their lines. To search for its first words is quicker."""
+    found = words.search(source)
+    while found is not None:
+        start, end = found.span()
         before = start
         while before and source[before - 1] in b" \t":
             before -= 1
@@ -86,7 +87,7 @@ def _at_line_starts(pattern: re.Pattern[bytes], word: bytes, source: bytes) -> I
             if match is not None:
                 yield match
                 end = match.end()
-        start = source.find(word, end)
+        found = words.search(source, end)
 
 
 class CallText(Struct, frozen=True):
