@@ -130,7 +130,7 @@ def _calls_of_decorators(code: PythonCode, tree: ast.Module) -> Iterator[int]:
 
 def _decorates(code: PythonCode, name: str) -> bool:
     """Whether a function is a decorator of others, whatever the conditions."""
-    files = (file for file in filter(is_for_users, code.sources) if f"@{name}".encode() in code.source(file))
+    files = filter(is_for_users, code.sources_with(f"@{name}".encode()))
     decorated = (node for tree in map(code.tree, files) if tree for node in _run_with(tree))
     return any(
         isinstance(item, ast.Name) and item.id == name

@@ -47,7 +47,9 @@ class Conflict(Struct, frozen=True, kw_only=True):
 def conflicts(runs: Runs) -> Iterator[Conflict]:
     """Yield the imports that succeed only without a package which is not required, and fail with it for certain."""
     library, large = runs.library, runs.of(WITH_LARGE_BODIES)
-    files = [file for file in library.sources if is_for_users(file) and _lists_names(library.source(file))]
+    signs = {file for sign in _SIGNS for file in library.sources_with(sign)}
+    named = (file for file in library.sources if file in signs and is_for_users(file))
+    files = [file for file in named if _lists_names(library.source(file))]
     modules = [file.removesuffix(".py").removesuffix("/__init__").replace("/", ".") for file in files[:_MOST_SOURCES]]
     without = {module: run for module in modules if (run := large.run(module)).raised is None}
     packages = {module: list(dict.fromkeys(run.trace.left_out))[:_MOST_PACKAGES] for module, run in without.items()}

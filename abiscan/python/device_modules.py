@@ -64,8 +64,8 @@ class _Lookup(Struct, frozen=True, kw_only=True):
 
 def uses_on_cpus(code: PythonCode, names: TorchNames) -> Iterator[DeviceUse]:
     """Yield the uses of what this torch has for CUDA alone, by code that may run on CPUs."""
-    for file in filter(is_for_users, code.sources):
-        tree = code.tree(file) if _LOOKED_UP in code.source(file) else None
+    for file in filter(is_for_users, code.sources_with(_LOOKED_UP)):
+        tree = code.tree(file)
         if tree is not None:
             with suppress(RecursionError):  # what is nested this deeply is not looked at
                 yield from _uses_in(tree, file, names)

@@ -105,7 +105,7 @@ def dropped_imports(code: PythonCode, torch: str | None, names: TorchNames | Non
             modules.append(dropped.through[0])
         for module in modules:
             word = module.rpartition(".")[2].encode()
-            files = [file for file in code.sources if word in code.source(file) and is_for_users(file)]
+            files = list(filter(is_for_users, code.sources_with(word)))
             if not files or _is_put(code, dropped.module) or _is_kept(code, dropped, torch):
                 continue
             lines = [line for file in files for line in _imports_of(code, file, module)]
@@ -128,7 +128,7 @@ def _is_put(code: PythonCode, module: str) -> bool:
     """Whether the package has the module itself, or may put one of that name into ``sys.modules``."""
     texts = [f'"{module}"'.encode(), f"'{module}'".encode()]
     # An import by its name as a text puts nothing there.
-    putting = [_IMPORTING.sub(b"", source) for source in map(code.source, code.sources) if b"modules" in source]
+    putting = [_IMPORTING.sub(b"", source) for source in map(code.source, code.sources_with(b"modules"))]
     return code.locate(module) is not None or any(text in source for source in putting for text in texts)
 
 

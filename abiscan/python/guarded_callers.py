@@ -113,9 +113,7 @@ class Callers:
 
     def _look_for(self, names: Collection[str]) -> None:
         """Note who uses some functions, those that few sources mention first."""
-        mentioning = {
-            name: [file for file in self._code.sources if name.encode() in self._code.source(file)] for name in names
-        }
+        mentioning = {name: self._code.sources_with(name.encode()) for name in names}
         for name, files in sorted(mentioning.items(), key=lambda item: (size_of(self._code, item[1]), item[0])):
             new = [file for file in files if file not in self._parsed]
             size = size_of(self._code, new)

@@ -206,7 +206,7 @@ def _unguarded_mentions(
     asked = {(mention.use.name, mention.use.error) for mention in mentions if mention.asked}
     open_uses = [mention for mention in mentions if not mention.guarded]
     distinct = {_asked_of(mention.use): mention.use for mention in open_uses}
-    asking = functools.cache(lambda: [source for source in map(code.source, code.sources) if _asks_parameters(source)])
+    asking = functools.cache(lambda: _sources_asking_parameters(code))
     handled = {asked for asked, use in distinct.items() if _is_handled(code, use, asking)}
     return [
         replace(mention, doubtful=mention.doubtful or is_known)
@@ -287,7 +287,7 @@ def _calls_with_lists(code: PythonCode, names: TorchNames) -> Iterator[tuple[str
             if method not in lost:
                 definition = f"def {method}(".encode()  # of a class that may be the one that is meant
                 is_lost = operators.lost_list(f"{ATEN}{method}", LISTED)
-                lost[method] = is_lost and not any(definition in code.source(path) for path in code.sources)
+                lost[method] = is_lost and not code.sources_with(definition)
             if lost[method]:
                 yield f"{METHODS}{method}", file
 
@@ -298,8 +298,8 @@ def _calls_of_removed(code: PythonCode, names: TorchNames) -> Iterator[tuple[str
     callee = names.callee(function)
     if callee is not None and says_it_is_gone(function, callee):
         own = re.compile(rb"(?m)^[ \t]+def %b\(" % method)
-        files = [file for file in code.sources if b".%b(" % method in code.source(file)]
-        if files and not any(own.search(code.source(file)) for file in code.sources):
+        files = code.sources_with(b".%b(" % method)
+        if files and not any(own.search(code.source(file)) for file in code.sources_with(method)):
             calling = (file for file in files if is_for_users(file) and code.torch_uses(file))
             yield from ((f"{METHODS}{REMOVED_METHOD}", file) for file in calling)
 
@@ -338,11 +338,15 @@ def _is_handled(code: PythonCode, use: LaterUse, asking: Callable[[], list[bytes
         return _is_defined(code, operator) or (use.how != "call" and _is_known(code, operator.partition("::")[2]))
     if use.how == "object":  # it may be one of a class of the package
         bound = re.compile(rb"\bdef %b\b|\b%b\s*(?::[^=\n]+)?=[^=]" % (name.encode(), name.encode()))
-        is_text = use.name == ITEMSIZE and any(_is_quoted(name, code.source(file)) for file in code.sources)
-        return is_text or _is_known(code, name) or any(bound.search(code.source(file)) for file in code.sources)
+        is_text = use.name == ITEMSIZE and bool(_sources_quoting(code, name))
+        return (
+            is_text
+            or _is_known(code, name)
+            or any(bound.search(code.source(file)) for file in code.sources_with(name.encode()))
+        )
     if use.how in {"option", "compile"}:  # to set it does not add it
         texts = [f'"{name}"'.encode(), f"'{name}'".encode()]
-        looking = [source for source in map(code.source, code.sources) if b"hasattr(" in source]
+        looking = map(code.source, code.sources_with(b"hasattr("))
         return any(text in source for source in looking for text in texts)
     if use.how == "package":
         needed = BY_FUNCTION[use.name].needs or ""
@@ -353,8 +357,8 @@ def _is_handled(code: PythonCode, use: LaterUse, asking: Callable[[], list[bytes
     # What is compiled has no parameters that a function could be asked for: only a keyword may be left out.
     is_asked = use.how == "call" or (use.how == "method" and use.arguments.keywords)
     if not is_asked:
-        sources = list(map(code.source, code.sources))
         words: Sequence[bytes] = BY_FUNCTION[use.name].handled if use.name in BY_FUNCTION else ()
+        has_word = any(map(code.sources_with, words))
     else:
         quoted = (f"{quote}{word}{quote}".encode() for word in use.arguments.keywords for quote in "\"'")
         words = list(quoted)
@@ -363,8 +367,9 @@ def _is_handled(code: PythonCode, use: LaterUse, asking: Callable[[], list[bytes
         sources = [source for source in asking() if _looks_at_parameters(source, name.encode())]
         if any(in_code.search(source) for source in sources):
             return True
+        has_word = any(word in source for source in sources for word in words)
     is_set = code.may_set(name) and not (use.how == "removed" and _sets_what_lacks(code, name))
-    return is_set or any(word in source for source in sources for word in words)
+    return is_set or has_word
 
 
 def _sets_what_lacks(code: PythonCode, name: str) -> bool:
@@ -375,9 +380,10 @@ def _sets_what_lacks(code: PythonCode, name: str) -> bool:
     return not any(may_set_in(lacks.sub(b"", source), name) for source in sources)
 
 
-def _asks_parameters(source: bytes) -> bool:
-    """Whether a source may ask functions for their parameters."""
-    return any(sign in source for sign in _ASKS_PARAMETERS) and _LOOKS_AT_PARAMETERS.search(source) is not None
+def _sources_asking_parameters(code: PythonCode) -> list[bytes]:
+    """Return the sources that may ask functions for their parameters."""
+    files = {file for sign in _ASKS_PARAMETERS for file in code.sources_with(sign)}
+    return [source for source in map(code.source, files) if _LOOKS_AT_PARAMETERS.search(source)]
 
 
 def _looks_at_parameters(source: bytes, name: bytes) -> bool:
@@ -390,21 +396,20 @@ def _looks_at_parameters(source: bytes, name: bytes) -> bool:
 
 def _is_known(code: PythonCode, name: str) -> bool:
     """Whether a package sets a name on something, or has it as a text, which ``hasattr`` takes."""
-    quoted = (f'"{name}"'.encode(), f"'{name}'".encode())
-    sources = (source for source in map(code.source, code.sources) if any(text in source for text in quoted))
+    sources = map(code.source, _sources_quoting(code, name))
     # A plain word may be a text for any reason: it counts where something of torch is looked up by a text.
     return code.may_set(name) or any(not _is_plain(name) or _LOOKS_UP.search(source) for source in sources)
 
 
-def _is_quoted(name: str, source: bytes) -> bool:
-    return f'"{name}"'.encode() in source or f"'{name}'".encode() in source
+def _sources_quoting(code: PythonCode, name: str) -> list[str]:
+    return [*code.sources_with(f'"{name}"'.encode()), *code.sources_with(f"'{name}'".encode())]
 
 
 def _is_defined(code: PythonCode, operator: str) -> bool:
     """Whether a package may define an operator in Python, by its schema."""
     name = operator.removesuffix(DEFAULT_OVERLOAD).partition("::")[2]
     texts = [f"{before}{name}(".encode() for before in ('"', "'", "::")]
-    return any(text in code.source(file) for file in code.sources for text in texts)
+    return any(map(code.sources_with, texts))
 
 
 def _is_plain(name: str) -> bool:

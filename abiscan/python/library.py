@@ -146,7 +146,6 @@ class PythonCode(Struct, dict=True):
     """The expressions that were named somewhere, as they are written."""
     _eager: dict[str, bool] = field(default_factory=dict)
     _lost_names: dict[str, frozenset[str]] = field(default_factory=dict)
-    _asking_for_lost: dict[str, bool] = field(default_factory=dict)
     _naming_lost: dict[str, bool] = field(default_factory=dict)
     _mattering: dict[ast.AST, bool] = field(default_factory=dict)
     _found: dict[tuple[str, tuple[str, ...]], LocatedModule | None] = field(default_factory=dict)
@@ -178,6 +177,8 @@ class PythonCode(Struct, dict=True):
     _using_any: dict[tuple[str, tuple[str, ...]], bool] = field(default_factory=dict)
     _words_in: dict[ast.AST, _Words] = field(default_factory=dict)
     _naming_extension: dict[str, bool] = field(default_factory=dict)
+    _having: dict[bytes, list[str]] = field(default_factory=dict)
+    """The sources that have a text: several rules look for the same."""
     _may_set: dict[str, bool] = field(default_factory=dict)
     _may_add: dict[tuple[str, str], bool] = field(default_factory=dict)
     _texts_in: dict[tuple[str, str], bool] = field(default_factory=dict)
@@ -342,6 +343,12 @@ class PythonCode(Struct, dict=True):
         """The source files that its users may import."""
         return tuple(self.files.importable_sources(self.modules))
 
+    def sources_with(self, text: bytes) -> list[str]:
+        """Return the sources that have a text."""
+        if text not in self._having:
+            self._having[text] = [path for path in self.sources if text in self.source(path)]
+        return self._having[text]
+
     @cached_property
     def risky(self) -> frozenset[bytes]:
         """The functions of the package, by bare name, that load or register something when they are called."""
@@ -428,12 +435,12 @@ class PythonCode(Struct, dict=True):
             self._lost_names[path] = names
         return self._lost_names[path]
 
-    def may_be_lost(self, path: str) -> bool:
-        """Whether a source seems to ask for what the standard library no longer has in some versions."""
-        if path not in self._asking_for_lost:
-            is_imported = standard.may_import_lost(self.source(path))
-            self._asking_for_lost[path] = is_imported or self._may_name_lost(path)
-        return self._asking_for_lost[path]
+    @cached_property
+    def with_lost(self) -> tuple[str, ...]:
+        """The sources that seem to ask for what the standard library lost in some versions."""
+        return tuple(
+            path for path in self.sources if standard.may_import_lost(self.source(path)) or self._may_name_lost(path)
+        )
 
     def _may_name_lost(self, path: str) -> bool:
         if path not in self._naming_lost:
@@ -735,25 +742,32 @@ class PythonCode(Struct, dict=True):
     def may_set(self, name: str) -> bool:
         """Whether code of the package may set an attribute of that name on an object of others."""
         if name not in self._may_set:
-            self._may_set[name] = any(may_set_in(self.source(path), name) for path in self.sources)
+            paths = self.sources_with(name.encode())
+            self._may_set[name] = any(may_set_in(self.source(path), name) for path in paths)
         return self._may_set[name]
 
     def may_add(self, module: str, name: str) -> bool:
         """Whether code of the package may give a module of others a name or a submodule that its own files lack."""
         if (module, name) not in self._may_add:
-            sources = (self.source(path) for path in self.sources)
-            self._may_add[module, name] = self.may_make_module(f"{module}.{name}") or any(
-                _FINDS_MODULES.search(source) or may_add_in(source, module, name) for source in sources
+            naming = map(self.source, self.sources_with(module.partition(".")[0].encode()))
+            self._may_add[module, name] = (
+                self.may_make_module(f"{module}.{name}")
+                or self._finds_modules
+                or any(may_add_in(source, module, name) for source in naming)
             )
         return self._may_add[module, name]
+
+    @cached_property
+    def _finds_modules(self) -> bool:
+        """Whether a source changes how modules of others are found."""
+        paths = [*self.sources_with(b"meta_path."), *self.sources_with(b"path_hooks.")]
+        return any(_FINDS_MODULES.search(self.source(path)) for path in paths)
 
     def may_import(self, name: str) -> bool:
         """Whether code of the package may import a module of others: anywhere, or by its name as a text."""
         if name not in self._may_import:
             word = name.rpartition(".")[2].encode()
-            self._may_import[name] = any(
-                self._source_may_import(path, name) for path in self.sources if word in self.source(path)
-            )
+            self._may_import[name] = any(self._source_may_import(path, name) for path in self.sources_with(word))
         return self._may_import[name]
 
     def _source_may_import(self, path: str, name: str) -> bool:
@@ -766,13 +780,12 @@ class PythonCode(Struct, dict=True):
     @cached_property
     def allows_globals(self) -> bool:
         """Whether code of the package may tell ``torch.load`` which classes to accept."""
-        return any(b"safe_globals" in self.source(path) for path in self.sources)
+        return bool(self.sources_with(b"safe_globals"))
 
     def may_make_module(self, name: str) -> bool:
         """Whether code of the package may put a module of that name into ``sys.modules``: its last part is a text."""
         written = re.compile(rb"""["'.]%s["']""" % re.escape(name.rpartition(".")[2].encode()))
-        sources = (self.source(path) for path in self.sources)
-        return any(b"sys.modules" in source and written.search(source) for source in sources)
+        return any(written.search(self.source(path)) for path in self.sources_with(b"sys.modules"))
 
     def may_be_filled(self, module: str, extensions: Iterable[str]) -> bool:
         """Whether an extension module may set names of a module in Python: it has that dotted name as a text.
@@ -793,9 +806,9 @@ class PythonCode(Struct, dict=True):
 
     def may_set_computed(self, cls: str) -> bool:
         """Whether code of the package may set attributes of a class of torch by names that it computes."""
-        word = re.escape(cls.rpartition(".")[2].encode())
-        sets = re.compile(rb"setattr\(\s*(?:\w+\.)*%b\s*,\s*[^'\"\s]" % word)
-        return any(sets.search(self.source(path)) for path in self.sources)
+        word = cls.rpartition(".")[2].encode()
+        sets = re.compile(rb"setattr\(\s*(?:\w+\.)*%b\s*,\s*[^'\"\s]" % re.escape(word))
+        return any(sets.search(self.source(path)) for path in self.sources_with(word))
 
     def torch_mentions(self, owner: str, name: str) -> bool | None:
         """Whether the installed torch's source has a name for something of ``torch``; None if it is not at hand."""

@@ -65,7 +65,7 @@ def refuses_objects(names: TorchNames) -> bool:
 def open_loads(code: PythonCode) -> Iterator[PythonLine]:
     """Yield where code loads files by the default, and takes objects from them."""
     files = [file for file in code.files_using(LOAD.function) if is_for_users(file)]
-    if not files or any(word in code.source(file) for file in code.sources for word in LOAD.handled):
+    if not files or any(map(code.sources_with, LOAD.handled)):
         return
     # Who passes it in one place of a module knows it in the others of that.
     said: dict[str, set[bytes]] = {}

@@ -128,7 +128,7 @@ def _is_asked_for(code: PythonCode, name: str) -> bool:
     """Whether a package sets a name, or asks numpy for it by a text."""
     texts = [f'"{name}"'.encode(), f"'{name}'".encode()]
     return code.may_set(name) or any(
-        any(text in source for text in texts) and _LOOKS_UP.search(source) for source in map(code.source, code.sources)
+        _LOOKS_UP.search(code.source(file)) for text in texts for file in code.sources_with(text)
     )
 
 
@@ -301,8 +301,7 @@ def _has_numpy(code: PythonCode) -> bool:
     """Whether numpy is there wherever a package is used: without it, what needs an array fails with any torch."""
     return code.requires(_NUMPY) or any(
         line.module.partition(".")[0] == _NUMPY and not line.nested
-        for file in filter(is_for_users, code.sources)
-        if b"numpy" in code.source(file)
+        for file in filter(is_for_users, code.sources_with(b"numpy"))
         for line in code.outline(file).imports
     )
 

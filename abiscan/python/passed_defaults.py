@@ -36,10 +36,10 @@ def passed_defaults(code: PythonCode, names: TorchNames) -> Iterator[LaterUse]:
     arguments = PassedArguments(keywords=(_KEYWORD,), takes_more=True)
     error = refusal(callee.name, callee.signature, arguments)
     # Who takes it out again has its name as a text.
-    if error is None or any(_KEYWORD.encode() in code.source(file) for file in code.sources):
+    if error is None or code.sources_with(_KEYWORD.encode()):
         return
-    for file in filter(is_for_users, code.sources):
-        tree = code.tree(file) if _TEXT in code.source(file) else None
+    for file in filter(is_for_users, code.sources_with(_TEXT)):
+        tree = code.tree(file)
         nodes = list(walk(tree)) if tree else []
         expanded = {_name_of(node.value) for node in nodes if isinstance(node, ast.keyword) and node.arg is None}
         places = (node for node in nodes if isinstance(node, _PLACES))

@@ -59,8 +59,9 @@ _OPERATORS: Final = "torch.ops."
 _OPTIMIZERS: Final = ("torch.optim.Optimizer", "torch.optim.optimizer.Optimizer")
 
 
-def _asks_version(source: bytes) -> bool:
-    return any(word in source for word in _WORDS_ASKING) and _ASKS_VERSION.search(source) is not None
+def _asks_version(code: PythonCode) -> bool:
+    files = (file for word in _WORDS_ASKING for file in code.sources_with(word))
+    return any(_ASKS_VERSION.search(code.source(file)) for file in files)
 
 
 def _of_no_torch(_library: str) -> Sequence[OtherTorch]:
@@ -145,7 +146,7 @@ class PackageReader:
             later = later_uses(code, names, _companions_of(code, world), own, imported)
             named = {(use.name, use.error) for use in later}
             passed = tuple(kept_keywords(code, names))
-            if any(b".defaults" in code.source(file) for file in code.sources):
+            if code.sources_with(b".defaults"):
                 from abiscan.python.passed_defaults import passed_defaults
 
                 passed += tuple(passed_defaults(code, names))
@@ -162,7 +163,7 @@ class PackageReader:
         names = world.torch_names
         code = self._code_for(world, surroundings)[0]
         # Few packages ask, and to follow what all their conditions call takes longer.
-        if not names or names.release is None or not any(map(_asks_version, map(code.source, code.sources))):
+        if not names or names.release is None or not _asks_version(code):
             return ()
         from abiscan.python.version_refusals import own_refusals
 
@@ -226,8 +227,8 @@ class PackageReader:
         """Return what the code imports that new releases of other packages no longer have: see ``dropped_modules``."""
         code = self._code_for(world, surroundings)[0]
         # What the module knows of, by its words: few packages have any of it.
-        if "torch.utils.cpp_extension" not in code.all_torch_uses and not any(
-            b"pkg_resources" in source or b"torchdata" in source for source in map(code.source, code.sources)
+        if "torch.utils.cpp_extension" not in code.all_torch_uses and not (
+            code.sources_with(b"pkg_resources") or code.sources_with(b"torchdata")
         ):
             return ()
         from abiscan.python.dropped_modules import dropped_imports
@@ -253,7 +254,7 @@ class PackageReader:
 
         code = self._code_for(world, surroundings)[0]
         needs = tuple(compile_needs(code, world))
-        if any(code.may_be_lost(file) for file in code.sources):
+        if code.with_lost:
             from abiscan.python.standard_needs import standard_needs
 
             needs = (*needs, *standard_needs(code, world))

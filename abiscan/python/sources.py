@@ -15,6 +15,7 @@ from abiscan.regex import regex
 
 _TEST = regex(r"(^|/)_?((tests?|conftest)(/|\.py$)|test_|[^/]*_test\.py$)")
 _PROGRAM = regex(r"(^|/)_?(testing|benchmarks?|examples?|scripts?|tools?|setup|__main__)(/|\.py$)")
+_MOST_PATHS = 20_000
 _SAVED = (".pt", ".pth", ".ckpt", ".bin", ".pkl", ".tar")
 _NAMES_SYSTEM = regex(r"os_name|sys_platform|platform_system")
 
@@ -249,7 +250,7 @@ class PackageFiles:
         )
 
 
-@lru_cache(maxsize=4096)
+@lru_cache(maxsize=_MOST_PATHS)  # many look at the same sources
 def is_for_users(file: str) -> bool:
     """Whether users may import or call what is in a source of a package, by its path: it is no test, nor a program."""
     return not (is_test(file) or _PROGRAM.search(file))

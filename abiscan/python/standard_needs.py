@@ -39,7 +39,7 @@ def standard_needs(code: PythonCode, world: World) -> Iterator[PythonNeed]:
     newest = world.newest_python
     if newest is None:
         return
-    files = [file for file in code.sources if is_for_users(file) and code.may_be_lost(file)]
+    files = filter(is_for_users, code.with_lost)
     losses = [loss for file in files for loss in _losses(code, file, world.torch_version) if loss.below <= newest]
     reached = reached_sources(code) if losses else set()
     first = min((loss for loss in losses if loss.file in reached), key=lambda loss: loss.below, default=None)

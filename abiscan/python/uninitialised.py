@@ -41,7 +41,7 @@ _DONE: Final = frozenset({"__init__", "__dict__", "__setstate__", "setattr", "va
 
 def uninitialised_optimizers(code: PythonCode, names: TorchNames) -> Iterator[LaterUse]:
     """Yield the constructors of optimizers that leave out that of torch's, where ``step`` fails without it."""
-    if names.has(*UNINITIALISED.sign) is not True or any(_HOOKS.encode() in code.source(file) for file in code.sources):
+    if names.has(*UNINITIALISED.sign) is not True or code.sources_with(_HOOKS.encode()):
         return
     uses = {name for name in code.all_torch_uses if DEFINED_AS.get(name, name) == _BASE}
     files = {file for use in uses for file in code.files_using(use) if is_for_users(file)}
