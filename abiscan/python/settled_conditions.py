@@ -47,7 +47,11 @@ _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 _IMPORTS = (ast.Import, ast.ImportFrom)
 _STAR: Final = regex(rb"import[ \t]*\*")
 _BINDING: Final = rb"%b(?<!\w%b)[ \t]*(?::[^=\n]{0,99})?=(?!=)((?:[ \t(\\]*\n)?[^\n]{0,300})"
-"""A name, and what it is bound to: ten times as fast as with ``\\b`` before the name."""
+"""A name, and what it is bound to: ten times as fast as with ``\b`` before the name."""
+_DEFINING: Final = regex(rb"\bdef[ \t]+\Z")
+_ASSIGNMENT: Final = regex(rb"[^=\n]*=(?!=)")
+_FURTHEST_WORD: Final = 200
+"""How far before a name the word may stand that defines it, or the beginning of its line."""
 _DEFINITIONS = (*_FUNCTIONS, ast.ClassDef)
 
 
@@ -63,7 +67,6 @@ class SettledConditions:
 
     def __init__(self, code: PythonCode, names: TorchNames) -> None:
         self._code, self._names = code, names
-        self._files = [file for file in code.sources if is_for_users(file)]
         self._flags: dict[str, frozenset[str]] = {}
         self._checking: dict[str, bool] = {}
         self._asking: dict[str, bool] = {}
@@ -90,8 +93,7 @@ class SettledConditions:
             binding = re.compile(_BINDING % (re.escape(word), re.escape(word)))
             self._asking[name] = any(
                 MAY_ASK.search(match[1].decode(errors="replace"))
-                for source in map(self._code.source, self._code.sources)
-                if word in source
+                for source in map(self._code.source, self._code.sources_with(word))
                 for match in binding.finditer(source)
             )
         return self._asking[name]
@@ -123,10 +125,8 @@ class SettledConditions:
         """Whether the package says that this torch is none, since it is too old: ``torch_version >= "2.6"``."""
         if flag not in self._denying:
             self._denying[flag] = False  # for those that are made of each other
-            word = re.escape(flag.encode())
-            binding = re.compile(rb"(?m)\bdef[ \t]+%b\b|^[ \t]*%b\b[^=\n]*=(?!=)" % (word, word))
-            sources = ((file, self._code.source(file)) for file in self._files)
-            files = [file for file, source in sources if flag.encode() in source and binding.search(source)]
+            named = (file for file in self._code.sources_with(flag.encode()) if is_for_users(file))
+            files = [file for file in named if _may_make(self._code.source(file), flag.encode())]
             self._denying[flag] = any(
                 self._is_denied(value) for file in files for value in _made_of(flag, self._code.tree(file))
             )
@@ -208,9 +208,10 @@ class SettledConditions:
 
     def _mentioning(self, name: str) -> list[str]:
         """Return the sources that mention a name; none if they are too large."""
-        word = re.compile(rb"\b%b\b" % re.escape(name.encode()))
-        sources = ((file, self._code.source(file)) for file in self._files)
-        files = [file for file, source in sources if name.encode() in source and word.search(source)]
+        # Ten times as fast as with ``\b`` before the name.
+        word = re.compile(rb"%b(?<!\w%b)\b" % (re.escape(name.encode()), re.escape(name.encode())))
+        named = (file for file in self._code.sources_with(name.encode()) if is_for_users(file))
+        files = [file for file in named if word.search(self._code.source(file))]
         return files if sum(len(self._code.source(file)) for file in files) <= _MOST_PARSED else []
 
     def _only_checks(self, name: str) -> bool:
@@ -225,6 +226,19 @@ class SettledConditions:
             ]
             self._checking[name] = bool(functions) and None not in trees and all(functions)
         return self._checking[name]
+
+
+def _may_make(source: bytes, flag: bytes) -> bool:
+    """Whether a source may define a function or a variable of a name, going by what is around it: that is looked for
+    ten times as fast as a line that begins so.
+    """
+    for match in re.finditer(rb"%b(?!\w)" % re.escape(flag), source):
+        before = source[max(match.start() - _FURTHEST_WORD, 0) : match.start()]
+        is_function = _DEFINING.search(before) is not None
+        is_first = not before.rstrip(b" \t").rpartition(b"\n")[2]
+        if is_function or (is_first and _ASSIGNMENT.match(source, match.end())):
+            return True
+    return False
 
 
 def _made_of(flag: str, tree: ast.Module | None) -> Iterator[ast.expr]:

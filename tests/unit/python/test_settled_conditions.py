@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import re
 import time
 
 import pytest
 
+from abiscan.python import settled_conditions
 from abiscan.python.reading import PackageReader
 from abiscan.torches import embedded_names
 from tests.unit.python.packages import FakeWorld, TextSources
@@ -44,3 +46,23 @@ def test_only_a_function_of_the_package_is_known_to_check_values_alone(checks: s
         FakeWorld(torch_names=embedded_names.names("2.13.0"))
     )
     assert [use.name for use in found if not use.doubtful] == (["torch.symeig"] if is_own else [])
+
+
+@pytest.mark.parametrize(
+    ("source", "is_made"),
+    [
+        ("def there(): pass", True),
+        ("if a:\n    async def  there(): pass", True),
+        ("x = 1\n    there: bool = False", True),
+        ("there = a == b", True),
+        ("there == b", False),
+        ("if there:\n    x = 1", False),
+        ("nowhere.there = 1", False),
+        ("undef there(): pass", False),
+        ("therefore = 1", False),
+    ],
+)
+def test_what_may_make_a_flag(source: str, *, is_made: bool) -> None:
+    assert settled_conditions._may_make(source.encode(), b"there") is is_made
+    line = re.compile(r"(?m)\bdef[ \t]+there\b|^[ \t]*there\b[^=\n]*=(?!=)")
+    assert (line.search(source) is not None) is is_made
