@@ -111,6 +111,14 @@ _OWNERS: Final = {
 """The imports of modules that had such a name: without ``locale``, ``.format`` is that of a text."""
 
 
+_TAKEN_FROM: Final = {
+    name.encode(): regex(rf"\b(?:{owners})\s*\.{name}\b|import[^\n]{{0,200}}\b(?:{owners})\s+as\b".encode())
+    for name in _NAMES.split("|")
+    for owners in ["|".join({one.split(".")[-2] for one in REMOVED_NAMES if one.endswith(f".{name}")})]
+}
+"""How such a name is taken of its module, unless that goes by another name."""
+
+
 def lost_names(source: bytes) -> frozenset[str]:
     """Return the names in a source that modules of the standard library no longer have in some versions."""
     if not may_name_lost(source):
@@ -131,7 +139,10 @@ def may_import_lost(source: bytes) -> bool:
 def may_name_lost(source: bytes) -> bool:
     """Whether a source seems to use a name that a module of the standard library no longer has in some versions."""
     names = set(_LOST_ATTRIBUTE.findall(source))
-    return any(form.search(source) for name in names for form in _OWNERS[name]) or bool(_LOST_IMPORT.search(source))
+    is_owned = any(
+        any(form.search(source) for form in _OWNERS[name]) and _TAKEN_FROM[name].search(source) for name in names
+    )
+    return is_owned or bool(_LOST_IMPORT.search(source))
 
 
 def has_module(module: str, python: tuple[int, int] | Answer) -> bool | None:
