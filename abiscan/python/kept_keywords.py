@@ -35,16 +35,16 @@ _DECIDING = (ast.If, ast.IfExp, ast.Try, TryStar, ast.Match)
 def kept_keywords(code: PythonCode, names: TorchNames) -> Iterator[LaterUse]:
     """Yield where a package keeps keywords that a class of torch takes in another release alone."""
     gone = dict(_classes_with_gone_keywords(code, names))
-    words = sorted({re.escape(word) for _, lost, _ in gone.values() for word in lost})
-    if not words:
+    lost_words = frozenset[str]().union(*(lost for _, lost, _ in gone.values()))
+    if not lost_words:
         return
+    words = sorted(map(re.escape, lost_words))
     # Most sources have such a word, and few have it as a key.
     key = re.compile(rf"[\"'{{, ](?:{'|'.join(words)})[\"']?\s*:(?!=)".encode())
-    # What begins with a text is looked for in a small part of the time.
-    quoted = [re.compile(rf"{word}[\"']\s*:".encode()) for word in words]
+    sources = set(_sources_that_may_keep(code, lost_words, gone))
     for file in code.files.members:
-        if file in code.sources and is_for_users(file):
-            kept = _in_source(code, file) if _may_keep(code.source(file), quoted, gone) else ()
+        if file in sources:
+            kept: Iterable[tuple[int, frozenset[str]]] = _in_source(code, file)
         elif file.endswith(_SETTINGS):
             text = code.files.read(file)[:_LARGEST_FILE]
             kept = _in_settings(text) if key.search(text) else ()
@@ -54,15 +54,20 @@ def kept_keywords(code: PythonCode, names: TorchNames) -> Iterator[LaterUse]:
             yield from _uses_of(gone, file, line, keys)
 
 
-def _may_keep(source: bytes, quoted: Iterable[re.Pattern[bytes]], gone: Mapping[str, _Gone]) -> bool:
-    """Whether a source has enough keys of one class near a keyword that went."""
-    for form in quoted:
-        for match in form.finditer(source):
-            near = source[max(0, match.start() - _NEAR) : match.end() + _NEAR]
-            keys = {key.decode() for key in _QUOTED_KEY.findall(near)}
-            if any(len(keys & taken) >= _FEWEST_KEYS and keys & lost for _, lost, taken in gone.values()):
-                return True
-    return False
+def _sources_that_may_keep(code: PythonCode, words: Iterable[str], gone: Mapping[str, _Gone]) -> Iterator[str]:
+    """Yield the sources that have enough keys of one class near a keyword that went."""
+    for word in words:
+        quoted = re.compile(rf"{re.escape(word)}[\"']\s*:".encode())
+        for file in filter(is_for_users, code.sources_with(word.encode())):
+            source = code.source(file)
+            if any(_has_keys_near(source, match, gone) for match in quoted.finditer(source)):
+                yield file
+
+
+def _has_keys_near(source: bytes, match: re.Match[bytes], gone: Mapping[str, _Gone]) -> bool:
+    near = source[max(0, match.start() - _NEAR) : match.end() + _NEAR]
+    keys = {key.decode() for key in _QUOTED_KEY.findall(near)}
+    return any(len(keys & taken) >= _FEWEST_KEYS and keys & lost for _, lost, taken in gone.values())
 
 
 def _classes_with_gone_keywords(code: PythonCode, names: TorchNames) -> Iterator[tuple[str, _Gone]]:
