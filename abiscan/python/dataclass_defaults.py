@@ -21,7 +21,8 @@ from abiscan.regex import regex
 _REJECTING: Final[MinorVersion] = (3, 11)
 # Patterns that begin with a line break are searched for several times faster than those with ^ in them.
 _DECORATED: Final = regex(rb"\n@(?:dataclasses\.)?dataclass\b")
-_DEFINED: Final = regex(rb"\nclass\s+(\w+)")
+_WITHOUT_BASES: Final = regex(rb"\nclass\s+(\w+)\s*(?:\[[^\n]*\])?\s*(?:\(\s*\))?\s*:")
+"""A class that may be a dataclass without a hash: see ``_without_hash``."""
 _BOUND: Final = regex(rb"\n(?: {1,4}|\t)?\w[^\n#=]*=\s*(\w+)\(")
 _TAKEN: Final = regex(rb"\nfrom\s+[\w.]+\s+import\s+(\([^)]*\)|[^\n]*)")
 _WORD: Final = regex(rb"\w+")
@@ -36,8 +37,10 @@ def default_needs(code: PythonCode, world: World) -> Iterator[PythonNeed]:
     """
     if world.newest_python is None or world.newest_python < _REJECTING:
         return
-    for file in filter(is_for_users, code.sources):
-        tree = code.tree(file) if _may_have_such(code.source(file)) else None
+    files = code.sources_with(b"dataclass")
+    classes = {cls for file in files for cls in _WITHOUT_BASES.findall(b"\n" + code.source(file))}
+    for file in filter(is_for_users, files):
+        tree = code.tree(file) if _may_have_such(code.source(file), classes) else None
         for line, field, cls in _rejected(tree, _imported_without_hash(code, file, tree)) if tree else ():
             full = cls if "." in cls else f"{_module_of(file)}.{cls}"
             text = f"mutable default <class '{full}'> for field {field} is not allowed: use default_factory"
@@ -47,20 +50,20 @@ def default_needs(code: PythonCode, world: World) -> Iterator[PythonNeed]:
             return
 
 
-def _may_have_such(source: bytes) -> bool:
-    """Whether a source has a dataclass, and binds an object of a class of its own, or of its package, outside of
-    functions.
+def _may_have_such(source: bytes, classes: set[bytes]) -> bool:
+    """Whether a source has a dataclass, and binds an object of another one, outside of functions.
+
+    :param classes: those of its package that may be dataclasses without a hash
     """
-    if b"dataclass" not in source:
-        return False
     lines = b"\n" + source
     decorated = len(_DECORATED.findall(lines))
     if not decorated:
         return False
     bound = set(_BOUND.findall(lines))
-    if decorated > 1 and not bound.isdisjoint(_DEFINED.findall(lines)):
+    if decorated > 1 and not bound.isdisjoint(_WITHOUT_BASES.findall(lines)):
         return True
-    return any(not bound.isdisjoint(_WORD.findall(names)) for names in _TAKEN.findall(lines))
+    taken = (_WORD.findall(names) for names in _TAKEN.findall(lines))
+    return any(not bound.isdisjoint(names) and not classes.isdisjoint(names) for names in taken)
 
 
 def _module_of(file: str) -> str:

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import pytest
 
+from abiscan.python.dataclass_defaults import default_needs
+from abiscan.python.library import PythonCode
 from abiscan.python.model import Raised
 from abiscan.python.reading import PackageReader
+from abiscan.python.sources import PackageFiles
 from tests.unit.python.packages import FakeWorld, TextSources, check_claim, reading_of
 
 SOURCE = """\
@@ -164,3 +167,21 @@ def test_a_default_of_another_module_that_newer_pythons_reject(source: str, dete
     # Seen with Python 3.11.7.
     text = "ValueError: mutable default <class 'p.detector.Detector'> for field d is not allowed: use default_factory"
     assert [text in need.why for need in reader.python_needs(world)] == [True] * is_needed
+
+
+def test_sources_are_parsed_only_for_dataclasses_that_may_have_no_hash(monkeypatch: pytest.MonkeyPatch) -> None:
+    parsed: list[str] = []
+    monkeypatch.setattr(PythonCode, "tree", lambda _code, path: parsed.append(path))
+    field_of = (
+        "from p.other import {cls}\nfrom dataclasses import dataclass\n@dataclass\nclass A:\n    x: {cls} = {cls}()\n"
+    )
+    imported = "from dataclasses import dataclass\n"
+    other = f"{imported}@dataclass\nclass Own:\n    x: int\n@dataclass\nclass Derived(Base):\n    y: int\n"
+    files = {
+        "p/own.py": field_of.format(cls="Own"),
+        "p/derived.py": field_of.format(cls="Derived"),
+        "p/other.py": other,
+    }
+    code = PythonCode(PackageFiles(TextSources({"p/__init__.py": "", **files})), ("p",), (3, 11))
+    assert not list(default_needs(code, FakeWorld(newest_python=(3, 12))))
+    assert parsed == ["p/own.py"]
