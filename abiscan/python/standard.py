@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import re
 import sys
+from collections.abc import Iterable
 from typing import Final
 
 from abiscan.python.model import Answer
@@ -69,12 +70,17 @@ _MODULES: Final = "|".join(sorted({re.escape(name.rpartition(".")[0]) for name i
 _NAMES: Final = "|".join(sorted({name.rpartition(".")[2] for name in REMOVED_NAMES}))
 
 
-def _tops_by_name() -> dict[str, set[str]]:
-    """Return the top-level modules that had each of these names, one of their own or one of a module in them."""
-    tops: dict[str, set[str]] = {}
+def _modules_by_name() -> dict[str, list[str]]:
+    """Return the modules that had each of these names."""
+    modules: dict[str, list[str]] = {}
     for full in REMOVED_NAMES:
-        tops.setdefault(full.rpartition(".")[2], set()).add(full.partition(".")[0])
-    return tops
+        module, _, name = full.rpartition(".")
+        modules.setdefault(name, []).append(module)
+    return modules
+
+
+def _any_of(words: Iterable[str]) -> str:
+    return "|".join(sorted(set(words)))
 
 
 def _by_first_letters(names: list[str]) -> str:
@@ -103,18 +109,16 @@ _LOST_IMPORT: Final = regex(
 _LOST_ATTRIBUTE: Final = regex(rf"\.({_by_first_letters(_NAMES.split('|'))})\b".encode())
 _OWNERS: Final = {
     name.encode(): tuple(
-        regex(form % "|".join(sorted(tops)).encode())
+        regex(form % _any_of(module.partition(".")[0] for module in modules).encode())
         for form in (rb"import[^\n]{0,200}\b(?:%b)\b", rb"from\s+(?=[\w.]+\.%b\s)(?:%%b)\b" % name.encode())
     )
-    for name, tops in _tops_by_name().items()
+    for name, modules in _modules_by_name().items()
 }
 """The imports of modules that had such a name: without ``locale``, ``.format`` is that of a text."""
-
-
 _TAKEN_FROM: Final = {
     name.encode(): regex(rf"\b(?:{owners})\s*\.{name}\b|import[^\n]{{0,200}}\b(?:{owners})\s+as\b".encode())
-    for name in _NAMES.split("|")
-    for owners in ["|".join({one.split(".")[-2] for one in REMOVED_NAMES if one.endswith(f".{name}")})]
+    for name, modules in _modules_by_name().items()
+    for owners in [_any_of(module.rpartition(".")[2] for module in modules)]
 }
 """How such a name is taken of its module, unless that goes by another name."""
 
