@@ -8,6 +8,7 @@ from rich.console import Console
 from abiscan.findings import Effect, Evidence
 from abiscan.gaps import Gap
 from abiscan.report.text import render_report
+from abiscan.results.answers import answers_of
 from abiscan.results.check import Report, Result
 from abiscan.results.needs import VersionNeeds
 from abiscan.results.unchecked import Unchecked
@@ -179,3 +180,9 @@ def test_what_a_file_needs_of_a_system_that_is_not_known(needs: VersionNeeds, li
     assert shown(result(needs=needs, here=True)) == verdict
     named = Report(results=(result(needs=needs),), system={"name": "debian12", "glibc": "2.36"})
     assert shown_report(named) == verdict
+
+
+def test_the_fix_of_an_answer_is_that_of_its_finding() -> None:
+    broken = finding(fix="install another build")
+    report = Report(results=(failure(findings=(broken,)), result()))
+    assert [answer.fix for answer in answers_of(report)] == ["install another build", None]
