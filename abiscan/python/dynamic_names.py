@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import functools
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
 from abiscan.python.grammar import FAILURES, parse
 from abiscan.regex import regex
@@ -20,6 +20,7 @@ _MODULE_TYPES = (["types.ModuleType"], ["ModuleType"])
 _COLLECTING = frozenset({"dict", "frozenset", "list", "set", "sorted", "tuple"})
 
 
+@functools.lru_cache(maxsize=64)
 def may_have_others(source: bytes) -> bool:
     """Whether a module may have names that are not words of its source: added by its body, or made by ``__getattr__``.
 
@@ -100,7 +101,8 @@ def _node_binds(node: ast.AST, name: str, *, is_own: bool) -> bool:
     return name in (getattr(node, "name", None), getattr(node, "rest", None))
 
 
-def star_imports(source: bytes) -> list[str]:
+@functools.lru_cache(maxsize=64)
+def star_imports(source: bytes) -> Sequence[str]:
     """Return the modules from which it imports all names, or copies all that they list, as they are written, with
     leading dots.
     """

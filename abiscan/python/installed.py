@@ -311,7 +311,18 @@ class Surroundings(Struct, frozen=True, kw_only=True, dict=True):
         }
         # Those that are compiled are asked last, and most names are found before.
         in_python = sorted(stars, key=lambda star: (self.source(star) is None, star))
-        return False if all(star != module and self._lacks_for_others(star, name) for star in in_python) else None
+        is_lacking = all(star != module and self._lacks_for_others(star, name) for star in in_python)
+        return False if is_lacking and not self._is_set_around(module, name) else None
+
+    def _is_set_around(self, module: str, name: str) -> bool:
+        """Whether a package that a module is in sets an attribute of that name: ``utils.config = config``."""
+        around, setting = module.rpartition(".")[0], re.compile(rb"\.%b\s*=[^=]" % re.escape(name.encode()))
+        while around:
+            source = self.source(around)
+            if source is not None and setting.search(observed_fs.read_file(source)):
+                return True
+            around = around.rpartition(".")[0]
+        return False
 
     def _lacks_for_others(self, module: str, name: str) -> bool:
         """Whether a star certainly brings no such name of a module: it lacks it, or does not list it."""
