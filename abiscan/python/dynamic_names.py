@@ -29,9 +29,12 @@ def may_have_others(source: bytes) -> bool:
     if not _WORDS.search(source):
         return False
     try:
-        tree = parse(source)
-    except FAILURES:
+        return _may_have_others(source, parse(source))
+    except FAILURES:  # what is nested too deeply may do anything
         return True
+
+
+def _may_have_others(source: bytes, tree: ast.Module) -> bool:
     # A function counts as called wherever its bare name stands in code that runs at import. Which object the name
     # belongs to, and whether it is called at all, is not asked: the answer may only err towards yes.
     functions = _function_bodies(tree)

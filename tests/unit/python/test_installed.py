@@ -240,6 +240,13 @@ def test_a_compiled_module_has_names_that_are_texts_in_it(
     assert around.has(module, name) is has
 
 
+def test_a_hook_that_is_nested_too_deeply_may_give_any_name(tmp_path: Path) -> None:
+    branches = "".join(f"    elif name == 'n{number}': return 1\n" for number in range(3000))
+    text = f"def __getattr__(name):\n    if name == 'a': return 1\n{branches}    else: raise AttributeError\n"
+    (tmp_path / "deep.py").write_text(text, encoding="utf-8")
+    assert Surroundings(folders=(tmp_path,), python=(3, 11)).has("deep", "absent") is None
+
+
 def test_no_name_of_a_real_compiled_module_is_said_to_be_absent() -> None:
     site = Path(msgspec.__file__).parent.parent
     around = Surroundings(folders=(site,), python=(sys.version_info.major, sys.version_info.minor))
