@@ -186,7 +186,11 @@ class PythonInterpreter(Calls):
     def _folder_on_path(self, place: object) -> str | None:
         """Return the folder of the package that an entry of ``sys.path`` names; None for another, or an unknown one."""
         text = as_text(place)
-        return None if text is None else self.files.inside(text)
+        folder = None if text is None else self.files.inside(text)
+        top = (folder or "").partition("/")[0]
+        # In the folder of another package there may be modules: setuptools brings what pkg_resources imports.
+        is_of_other = bool(top) and self.library.find(top) is None
+        return None if is_of_other and self.library.surroundings.installed(top) is not False else folder
 
     def _is_foreign(self, package: PythonModule) -> bool:
         """Whether other distributions may have modules in a package of this one, too."""

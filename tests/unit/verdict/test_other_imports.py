@@ -166,6 +166,14 @@ WORKS = {
         "other/bits.py": "ALL = 255\n",
         "other/part.py": "from .numbers import first\nnewest = first[0]\n",
     },
+    "a module that a further package brings": {
+        "other.py": "import os, sys\n"
+        "sys.path.extend(((place := os.path.join(os.path.dirname(__file__), 'further', '_vendor')) not in sys.path)"
+        " * [place])\nfrom hidden.deep import thing\n",
+        "further/__init__.py": "",
+        "further/_vendor/hidden/__init__.py": "",
+        "further/_vendor/hidden/deep.py": "thing = 1\n",
+    },
     "a name of a module that only a finder has": {
         "other.py": "import sys, types, importlib.util\nclass Finder:\n"
         "    def find_spec(self, name, path=None, target=None):\n"
