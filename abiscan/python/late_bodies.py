@@ -106,6 +106,29 @@ def walk_with(tree: ast.AST, words: re.Pattern[bytes]) -> Iterator[ast.AST]:
             waiting += child_nodes(node)
 
 
+def statements_with(tree: ast.AST, words: re.Pattern[bytes]) -> Iterator[ast.AST]:
+    """Yield the statements in a tree, with what has blocks of its own in them, but for those of functions that are not
+    parsed yet and have none of some words.
+    """
+    # Most nodes are expressions, which have no statements in them.
+    waiting = [tree]
+    while waiting:
+        node = waiting.pop()
+        if "late" in node.__dict__ and not _has(node, words):
+            continue
+        yield node
+        kind = type(node)
+        blocks = _blocks.get(kind)
+        if blocks is None:
+            blocks = _blocks[kind] = tuple(name for name in _BLOCKS if name in kind._fields)
+        for name in blocks:
+            waiting += getattr(node, name)
+
+
+_blocks: Final[dict[type[ast.AST], tuple[str, ...]]] = {}
+"""The fields of a kind of node that have blocks of statements."""
+
+
 def definitions_in(tree: ast.AST, name: str) -> Iterator[ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef]:
     """Yield the functions and classes of a name in a tree; few bodies are parsed for it."""
     words = re.compile(rb"\b(?:def|class)[\s\\]+%b\b" % re.escape(name.encode()))
@@ -118,10 +141,15 @@ def definitions_in(tree: ast.AST, name: str) -> Iterator[ast.FunctionDef | ast.A
             waiting += child_nodes(node)
 
 
-def _may_have(node: Any, words: re.Pattern[bytes]) -> bool:
-    """Whether a function that is not parsed yet has one of some words, or may call something in its parameters."""
+def _has(node: ast.AST, words: re.Pattern[bytes]) -> bool:
+    """Whether a function that is not parsed yet has one of some words."""
     source, _line, start, end, _body = node.__dict__["late"]
-    if words.search(source, start, end):
+    return words.search(source, start, end) is not None
+
+
+def _may_have(node: Any, words: re.Pattern[bytes]) -> bool:
+    """Whether such a function has one of some words, or may call something in its parameters."""
+    if _has(node, words):
         return True
     # Parameters that are parsed already are not in that part of the source.
     header = () if has_late_parameters(node) else (node.args, *filter(None, [node.returns]))

@@ -18,7 +18,7 @@ from typing import Final, TypeAlias
 
 from abiscan.python.changed_defaults import LOAD, leaves_out
 from abiscan.python.kept_values import kept_and_asked
-from abiscan.python.late_bodies import walk_with
+from abiscan.python.late_bodies import statements_with, walk_with
 from abiscan.python.library import PythonCode
 from abiscan.python.model import PythonLine
 from abiscan.python.nodes import child_nodes, walk
@@ -118,7 +118,7 @@ def _has_calls(functions: Collection[str]) -> Callable[[ast.AST], bool]:
 
 def _keeps_numpy(tree: ast.Module, saves: Collection[str]) -> bool:
     """Whether a source asks checkpoints for what it saves in them as values of numpy."""
-    imports = [node for node in walk_with(tree, _IMPORTING) if isinstance(node, ast.Import)]
+    imports = [node for node in statements_with(tree, _IMPORTING) if isinstance(node, ast.Import)]
     aliases = [alias for node in imports for alias in node.names]
     numpy = {alias.asname or alias.name for alias in aliases if alias.name == "numpy"}
     return bool(kept_and_asked(list(walk_with(tree, _OF_CHECKPOINTS)), saves, numpy))
@@ -345,7 +345,7 @@ def _name_of(function: ast.expr) -> str | None:
 def names_of(tree: ast.Module, function: str) -> frozenset[str]:
     """Return what a source calls a function of ``torch``."""
     names = set[str]()
-    for node in walk_with(tree, _IMPORTING):
+    for node in statements_with(tree, _IMPORTING):
         if isinstance(node, ast.Import):
             names.update(f"{alias.asname or alias.name}.{function}" for alias in node.names if alias.name == "torch")
         elif isinstance(node, ast.ImportFrom) and node.module == "torch":

@@ -32,7 +32,7 @@ from abiscan.python.changed_defaults import (
     whole_loads,
 )
 from abiscan.python.grammar import ANNOTATED_LAZILY
-from abiscan.python.late_bodies import has_late_parameters, walk_with
+from abiscan.python.late_bodies import has_late_parameters, statements_with
 from abiscan.python.library import PythonCode
 from abiscan.python.model import Answer
 from abiscan.python.nodes import TryStar, child_nodes, walk
@@ -425,7 +425,7 @@ class Mentions:
     @functools.cached_property
     def _asking_targets(self) -> tuple[frozenset[str], frozenset[str]]:
         """What is bound to something whose words ask for a version, anywhere: names, and attributes."""
-        nodes = walk_with(self._tree, GUARDING_TEXT) if self._tree else ()
+        nodes = statements_with(self._tree, GUARDING_TEXT) if self._tree else ()
         bindings = [node for node in nodes if isinstance(node, ast.Assign)]
         asking = [node for node in bindings if are_guarding([node.value])]
         parts = [part for node in asking for target in node.targets for part in walk(target)]
@@ -904,7 +904,7 @@ def make_origins(body: ast.AST) -> Origins:
     if origins.get("torch", "torch") != "torch":  # what is taken of it is of something else
         origins = dict.fromkeys(origins)
     if isinstance(body, ast.Module):  # what functions bind outside of themselves
-        for node in walk_with(body, SETTING_AROUND):
+        for node in statements_with(body, SETTING_AROUND):
             if isinstance(node, (ast.Global, ast.Nonlocal)):
                 origins |= dict.fromkeys(node.names)
     return {name: origin for name, origin in origins.items() if not starred or name == "torch" or origin is None}

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from typing import Final
 
 from abiscan.python.bound_names import names_bound_by
-from abiscan.python.late_bodies import walk_with
+from abiscan.python.late_bodies import statements_with
 from abiscan.python.nodes import child_nodes
 from abiscan.regex import regex
 
@@ -36,7 +36,7 @@ def _find_bindings(scope: ast.Module | ast.FunctionDef | ast.AsyncFunctionDef) -
                 statements[name] = part if isinstance(part, ast.Import) else statement
                 bound.setdefault(name, set()).add(origin or part)
     # A function may set a name of what is around it at any time.
-    for part in walk_with(scope, SETTING_AROUND):
+    for part in statements_with(scope, SETTING_AROUND):
         if isinstance(part, (ast.Global, ast.Nonlocal)):
             for name in part.names:
                 bound.setdefault(name, set()).add(part)

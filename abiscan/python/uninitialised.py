@@ -49,10 +49,11 @@ def uninitialised_optimizers(code: PythonCode, names: TorchNames) -> Iterator[La
         tree = code.tree(file)
         if tree is None:
             continue
-        origins = make_origins(tree)
-        for cls in tree.body:
-            constructor = _bare_constructor(cls) if isinstance(cls, ast.ClassDef) else None
-            if isinstance(cls, ast.ClassDef) and constructor and _origin(cls.bases[0], origins) == _BASE:
+        classes = [node for node in tree.body if isinstance(node, ast.ClassDef)]
+        bare = [(cls, constructor) for cls in classes if (constructor := _bare_constructor(cls))]
+        origins = make_origins(tree) if bare else {}
+        for cls, constructor in bare:
+            if _origin(cls.bases[0], origins) == _BASE:
                 yield LaterUse(
                     name=_BASE,
                     error=f"'{cls.name}' {UNINITIALISED.error}",

@@ -15,6 +15,7 @@ from abiscan.python.late_bodies import (
     docstring_of,
     has_late_parameters,
     parse_late,
+    statements_with,
     walk_with,
 )
 from abiscan.python.nodes import walk
@@ -144,6 +145,46 @@ def test_functions_without_a_word_are_left_out(*, asked_before: bool) -> None:
     names = {node.name for node in nodes if isinstance(node, ast.FunctionDef)}
     assert names == {"here", "in_default"}
     assert {node.id for node in nodes if isinstance(node, ast.Name)} >= {"load", "made"}
+    assert "other" in _late(tree)
+
+
+_BLOCKS_OF_ALL_KINDS = """
+if a:
+    import b
+elif c:
+    import d
+else:
+    import e
+try:
+    import f
+except E:
+    import g
+else:
+    import h
+finally:
+    import i
+match j:
+    case 1:
+        import k
+async def l():
+    async for m in n:
+        import o
+    async with p:
+        global q
+class C:
+    import r
+    def s(self):
+        import t
+"""
+
+
+def test_statements_are_found_in_all_blocks() -> None:
+    late = f"def here(a=1):\n    import u\n{_LONG}def other(a=load(1)):\n{_LONG}"
+    tree = parse_late(f"{_BLOCKS_OF_ALL_KINDS}{late}".encode())
+    found = list(statements_with(tree, re.compile(b"import|global")))
+    imported = {alias.name for node in found if isinstance(node, ast.Import) for alias in node.names}
+    assert imported == set("bdefghikortu")
+    assert [node.names for node in found if isinstance(node, ast.Global)] == [["q"]]
     assert "other" in _late(tree)
 
 
