@@ -234,7 +234,7 @@ def _real_class(cls: object) -> object:
 _BUILT_IN: Final = frozenset({
     str, bytes, int, float, complex, bool, type(None), list, dict, set, frozenset, range, tuple,
 })  # fmt: skip
-_KINDS_WITHOUT_TORCH = (
+_KINDS_OF_PYTHON = (
     str,
     bytes,
     int,
@@ -257,10 +257,30 @@ def _possible_classes(value: object, classes: list[object]) -> list[object]:
         isinstance(cls, Class) and (cls.module, cls.name) == ("types", "ModuleType") for cls in classes
     ):
         return [object]
-    # A number or a text is no object of a class of torch: none of those has an ``__instancecheck__`` that says so.
-    if isinstance(value, _KINDS_WITHOUT_TORCH) or (isinstance(value, Instance) and not value.cls.is_open()):
-        return [cls for cls in classes if not isinstance(cls, TorchClass)]
+    # A number or a text is no object of a class of torch or numpy: none of those has an ``__instancecheck__`` that says
+    # so.
+    if isinstance(value, _KINDS_OF_PYTHON) or (isinstance(value, Instance) and not value.cls.is_open()):
+        return [cls for cls in classes if not (isinstance(cls, TorchClass) or _is_of_numpy(cls))]
     return classes
+
+
+def _is_of_numpy(cls: object) -> bool:
+    """Whether a value that is not known is a class that numpy itself defines: ``numpy.float`` was Python's own once."""
+    if not isinstance(cls, NotKnown):
+        return False
+    top, _, name = cls.name.partition(".")
+    return top == "numpy" and name in _NUMPY_CLASSES
+
+
+_NUMPY_CLASSES: Final = frozenset({
+    "bool_", "byte", "bytes_", "cdouble", "character", "clongdouble", "complex128", "complex64", "complexfloating",
+    "csingle", "datetime64", "double", "dtype", "flexible", "float16", "float32", "float64", "floating", "generic",
+    "half", "inexact", "int16", "int32", "int64", "int8", "int_", "intc", "integer", "intp", "longdouble", "longlong",
+    "matrix", "memmap", "ndarray", "number", "object_", "poly1d", "recarray", "record", "short", "signedinteger",
+    "single", "str_", "timedelta64", "ubyte", "ufunc", "uint16", "uint32", "uint64", "uint8", "uintc", "uintp",
+    "ulonglong", "unsignedinteger", "ushort", "void", "ma.MaskedArray", "random.Generator", "random.RandomState",
+})  # fmt: skip
+"""The classes that numpy has had by these names since 1.19."""
 
 
 def _flatten_classes(classes: object) -> list[object]:

@@ -26,6 +26,7 @@ from abiscan.verdict import package_reading
 from tests.unit.python.packages import FakeWorld, TextSources, reading_of
 
 START = "import importlib, platform, sys, traceback, torch\n"
+DEFINES = "torch.library.define('p::operator', '() -> ()')"
 
 
 def outcome_of(code: str, world: FakeWorld | None = None, **files: str) -> ImportOutcome:
@@ -109,6 +110,21 @@ def test_what_is_no_object_of_a_class_of_torch(value: str) -> None:
     code = f"class Own: pass\nif isinstance({value}, (torch.Tensor, torch.nn.Module)):\n    raise ValueError\n"
     outcome = outcome_of(code)
     assert (outcome.raised, outcome.conditions) == (None, ())
+
+
+@pytest.mark.parametrize("value", ["10", "1.5", "'x'", "None", "[1]", "{}", "Own()", "sys.modules[__name__]"])
+def test_what_is_no_object_of_a_class_of_numpy(value: str) -> None:
+    # As numpy 1.19 and 2.4 answer; ``numpy.float64`` derives from ``float``, and no float is one for that.
+    classes = "(np.ndarray, np.dtype, np.generic, np.float64, np.str_, np.int64, np.random.Generator)"
+    outcome = outcome_of(f"import numpy as np\nclass Own: pass\nif isinstance({value}, {classes}):\n    {DEFINES}\n")
+    assert (outcome.registrations, outcome.conditions) == ((), ())
+
+
+@pytest.mark.parametrize("cls", ["np.float", "np.ndarray.of_users", "other.ndarray"])
+def test_other_classes_may_be_those_of_python(cls: str) -> None:
+    # ``numpy.float`` is ``float`` before 1.24.
+    outcome = outcome_of(f"import numpy as np, other\nif isinstance(1.5, {cls}):\n    {DEFINES}\n")
+    assert [registration.is_conditional for registration in outcome.registrations] == [True]
 
 
 CHANGED_ON_UNKNOWN_WAYS = {
