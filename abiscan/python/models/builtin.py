@@ -246,6 +246,7 @@ _KINDS_OF_PYTHON = (
     set,
     frozenset,
     range,
+    type,
     PythonFunction,
     PythonModule,
 )

@@ -112,7 +112,7 @@ def test_what_is_no_object_of_a_class_of_torch(value: str) -> None:
     assert (outcome.raised, outcome.conditions) == (None, ())
 
 
-@pytest.mark.parametrize("value", ["10", "1.5", "'x'", "None", "[1]", "{}", "Own()", "sys.modules[__name__]"])
+@pytest.mark.parametrize("value", ["10", "1.5", "'x'", "None", "[1]", "{}", "Own()", "bool", "sys.modules[__name__]"])
 def test_what_is_no_object_of_a_class_of_numpy(value: str) -> None:
     # As numpy 1.19 and 2.4 answer; ``numpy.float64`` derives from ``float``, and no float is one for that.
     classes = "(np.ndarray, np.dtype, np.generic, np.float64, np.str_, np.int64, np.random.Generator)"
