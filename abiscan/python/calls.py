@@ -685,7 +685,7 @@ def _callable_methods(cls: Class, *, hooks: bool) -> Iterator[str]:
 
 
 KEEPERS: Final = (
-    "torch.", "triton", "typing", "abc.", "atexit.", "signal.", "weakref.", "warnings.", "numba", "pytest",
+    "torch.", "triton", "typing", "abc.", "atexit.", "copyreg.", "signal.", "weakref.", "warnings.", "numba", "pytest",
     "functools.", "inspect.", "super()", "logging", "np.", "numpy", "multiprocessing",
     "ctypes.CFUNCTYPE", "ctypes.PYFUNCTYPE", "ctypes.WINFUNCTYPE",
 )  # fmt: skip

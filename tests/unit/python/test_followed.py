@@ -103,6 +103,7 @@ def test_a_function_handed_to_code_that_is_not_read_may_be_called(code: str) -> 
         "import foreign\n@foreign.register\ndef f():\n    load()\n",  # decorators keep what they get
         "torch.jit.script(load)\n",
         "import atexit\natexit.register(load)\n",
+        "import copyreg\nclass Own: pass\ncopyreg.pickle(Own, load)\n",
         "import foreign\nforeign.found.append(load)\n",
     ],
 )
