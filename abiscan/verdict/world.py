@@ -195,6 +195,8 @@ class _Loads:
         self._package = package
         self._target = target
         self._results = target.operator_results
+        self._own: dict[str, bool] = {}
+        """Whether the package has a library that defines operators in a namespace, for those asked about."""
 
     @functools.cached_property
     def missing_requirements(self) -> tuple[str, ...]:
@@ -267,14 +269,20 @@ class _Loads:
             return Answer.UNKNOWN
         if namespace in embedded_python.namespaces() and not self._is_python_known:
             return Answer.UNKNOWN
-        is_known = namespace in moment.namespaces or namespace in self.namespaces_of_torch | self._own_namespaces
-        return Answer.UNKNOWN if moment.is_unread or not is_known else False
+        if moment.is_unread:
+            return Answer.UNKNOWN
+        known = moment.namespaces | self.namespaces_of_torch
+        return False if namespace in known or self._is_own_namespace(namespace) else Answer.UNKNOWN
 
-    @functools.cached_property
-    def _own_namespaces(self) -> frozenset[str]:
-        """The namespaces in which a library of the package defines operators, whether or not it is loaded."""
-        own = {name.partition("::")[0] for examined in self._examined.values() for name in _defined_by(examined)}
-        return frozenset(own)
+    def _is_own_namespace(self, namespace: str) -> bool:
+        """Whether a library of the package defines operators in a namespace, whether or not it is loaded."""
+        if namespace not in self._own:
+            # One that does is enough. What a library defines is found by running it, which takes longer the larger it
+            # is: of a package with 2.8 GB of libraries, the smallest ones tell.
+            by_size = sorted(self._examined.values(), key=lambda examined: examined.extension.source.size)
+            names = (name for examined in by_size for name in _defined_by(examined))
+            self._own[namespace] = any(name.partition("::")[0] == namespace for name in names)
+        return self._own[namespace]
 
     @functools.cached_property
     def _registers(self) -> bool:

@@ -7,7 +7,7 @@ import io
 import json
 import pickle
 import zipfile
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
@@ -18,6 +18,7 @@ from msgspec.structs import replace
 
 import abiscan
 from abiscan.cli import main
+from abiscan.extension.examined import ExaminedExtension
 from abiscan.inputs import build_tools
 from abiscan.inputs.interpreter import Interpreter, PythonTag
 from abiscan.inputs.package_files import Package, of_folder
@@ -26,12 +27,14 @@ from abiscan.python.installed import Surroundings
 from abiscan.python.machine import Limits
 from abiscan.python.model import Answer, ImportOutcome, PythonLine, Raised
 from abiscan.results.package import PackageResult
-from abiscan.verdict import package_reading
+from abiscan.verdict import package_reading, world
 from tests.elf_builder import Elf, exports, uses
-from tests.fakes import extension, package_wheel, python_of, torch_package
+from tests.fakes import SAMPLES, extension, package_wheel, python_of, torch_package, wheel
 from tests.schemas import validate
 
 GOOD = extension()
+LOADING = SAMPLES / "loads" / "loads.so"
+"""Defines an operator in the namespace ``abiscan_loads``."""
 BAD = extension(undefined=uses("_ZN2at4goneEv"))
 GONE = "pkg/_C.so: undefined symbol: _ZN2at4goneEv"
 LOAD = "import torch\nfrom pathlib import Path\ntorch.ops.load_library(str(Path(__file__).parent / '_C.so'))\n"
@@ -318,7 +321,7 @@ def test_what_a_submodule_loads_before_it_fails_is_on_demand(torch: Path, wheels
 
 def with_operator(wheels: Path, code: str) -> PackageResult:
     """The verdict on a package with a library that defines an operator, on torch 2.13.0."""
-    sample = (Path(__file__).parents[3] / "sample_binaries" / "loads" / "loads.so").read_bytes()
+    sample = LOADING.read_bytes()
     wheel = wheels / "pkg-1.0-py3-none-linux_x86_64.whl"
     wheels.mkdir(exist_ok=True)
     with zipfile.ZipFile(wheel, "w") as archive:
@@ -334,6 +337,27 @@ def test_operators_of_the_package_are_not_there_before_it_loads_them(wheels: Pat
     code = "import torch\nif hasattr(torch.ops.abiscan_loads, 'double_it'):\n    raise RuntimeError('there')\n"
     found = with_operator(wheels, code + LOAD)
     assert (found.verdict.value, found.conditions) == ("works", ())
+
+
+def test_whose_namespace_it_is_the_smallest_library_tells(monkeypatch: pytest.MonkeyPatch, wheels: Path) -> None:
+    """Real torch has no such operator before a library that defines it is loaded."""
+    asked: list[str] = []
+    defined_by = world._defined_by
+
+    def noting(examined: ExaminedExtension) -> Iterator[str]:
+        asked.append(examined.path)
+        return defined_by(examined)
+
+    monkeypatch.setattr(world, "_defined_by", noting)
+    code = "import torch\nif hasattr(torch.ops.abiscan_loads, 'double_it'):\n    raise RuntimeError('there')\n"
+    sample = LOADING.read_bytes()
+    libraries = {"pkg/_C.so": sample + bytes(len(sample)), "pkg/small.so": sample, "pkg/unlike.so": GOOD.build()}
+    files = {"pkg/__init__.py": code + LOAD, "pkg-1.0.dist-info/METADATA": "Name: pkg\nVersion: 1.0\n"}
+    members = libraries | {path: content.encode() for path, content in files.items()}
+    path = wheel(wheels / "pkg-1.0-py3-none-linux_x86_64.whl", members)
+    (found,) = abiscan.check(path, "2.13.0").packages
+    assert found.verdict.value == "works"
+    assert {name.rpartition("/")[2] for name in asked} == {"small.so", "unlike.so"}
 
 
 def test_an_operator_of_the_package_that_is_called_with_too_much(wheels: Path) -> None:
