@@ -6,6 +6,7 @@ import functools
 import re
 from collections.abc import Callable, Collection, Iterable
 from pathlib import Path
+from types import ModuleType
 from typing import Final
 
 from msgspec import Struct
@@ -35,6 +36,11 @@ _MODULES_MADE: Final = regex(rb"sys\.modules\[[^\]\n]+\]\s*=[^=]|meta_path|path_
 
 
 _LARGEST_MODULE: Final = 50_000_000
+
+_OF_EVERY_MODULE: Final = frozenset(
+    {*dir(ModuleType), *vars(ModuleType("")), "__file__", "__cached__", "__builtins__", "__warningregistry__"}
+)
+"""What no source binds, and every module that is made from a file has, or gets in use."""
 
 
 def _not_known(_name: str) -> Answer:
@@ -270,7 +276,9 @@ class Surroundings(Struct, frozen=True, kw_only=True, dict=True):
             if name is not None and name.isidentifier() and self._is_compiled_without(base, name):
                 return False
             return None if there or not self._has_only_files(module) else False
-        if name is None or name == "*":
+        if name is None or name == "*" or name in _OF_EVERY_MODULE:
+            return True
+        if name == "__path__" and source.name == "__init__.py":
             return True
         if module == "torch":
             return None  # much of it is compiled
@@ -344,7 +352,7 @@ class Surroundings(Struct, frozen=True, kw_only=True, dict=True):
         """
         library = None if observed_fs.is_dir(base) else self._extension_at(base)
         status = observed_fs.stat_file(library) if library is not None else None
-        if library is None or status is None or status.st_size > _LARGEST_MODULE:
+        if library is None or status is None or status.st_size > _LARGEST_MODULE or name in _OF_EVERY_MODULE:
             return False
         return not may_name(observed_fs.read_file(library), name.encode())
 
