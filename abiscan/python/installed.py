@@ -306,17 +306,11 @@ class Surroundings(Struct, frozen=True, kw_only=True, dict=True):
         base = source.with_suffix("")
         if source.name != "__init__.py" and self._extension_at(base) is not None:
             return False if self._is_compiled_without(base, name) else None
-        if may_have_others(text) or any(
-            self._finds_modules(f"{module}.{own[1].decode()}") for own in _OWN.finditer(text)
-        ):
+        stars = self._stars_of(module, source)
+        if stars is None:
             return True if named else None
         if named and may_give_words(text):
             return True
-        # What a star brings may come from further stars.
-        stars = {
-            absolute_name(module if source.name == "__init__.py" else module.rpartition(".")[0], starred_module)
-            for starred_module in star_imports(text)
-        }
         # Those that are compiled are asked last, and most names are found before.
         in_python = sorted(stars, key=lambda star: (self.source(star) is None, star))
         is_lacking = all(star != module and self._lacks_for_others(star, name) for star in in_python)
@@ -334,16 +328,47 @@ class Surroundings(Struct, frozen=True, kw_only=True, dict=True):
 
     def _lacks_for_others(self, module: str, name: str) -> bool:
         """Whether a star certainly brings no such name of a module: it lacks it, or does not list it."""
-        source = self.source(module)
-        text = observed_fs.read_file(source) if source is not None else b""
-        if text.count(b"__all__") == 1:
-            try:
-                listed = names_listed_by(parse(text))
-            except FAILURES:
-                listed = None
-            if listed is not None:
-                return name not in listed
+        listed = self._listed_by(module)
+        if listed is not None:
+            return name not in listed
         return self.has(module, name) is False
+
+    def _listed_by(self, module: str) -> Collection[str] | None:
+        """Return what the only statement with ``__all__`` in a source lists; None if there is none, or several."""
+        if module not in self._listed:
+            source = self.source(module)
+            text = observed_fs.read_file(source) if source is not None else b""
+            try:
+                self._listed[module] = names_listed_by(parse(text)) if text.count(b"__all__") == 1 else None
+            except FAILURES:
+                self._listed[module] = None
+        return self._listed[module]
+
+    @functools.cached_property
+    def _listed(self) -> dict[str, Collection[str] | None]:
+        """What ``_listed_by`` has answered: dozens of stars are asked for each name."""
+        return {}
+
+    def _stars_of(self, module: str, source: Path) -> Collection[str] | None:
+        """Return the modules that a module takes all names from; None if it may have any name.
+
+        What a star brings may come from further stars.
+        """
+        if module not in self._stars:
+            text, package = observed_fs.read_file(source), module
+            if source.name != "__init__.py":
+                package = module.rpartition(".")[0]
+            may_have_any = may_have_others(text) or any(
+                self._finds_modules(f"{module}.{own[1].decode()}") for own in _OWN.finditer(text)
+            )
+            stars = None if may_have_any else {absolute_name(package, star) for star in star_imports(text)}
+            self._stars[module] = stars
+        return self._stars[module]
+
+    @functools.cached_property
+    def _stars(self) -> dict[str, Collection[str] | None]:
+        """What ``_stars_of`` has answered."""
+        return {}
 
     def _is_compiled_without(self, base: Path, name: str) -> bool:
         """Whether a module is an extension module that certainly does not have a name.
