@@ -117,7 +117,6 @@ OUT_OF_ALL_BOUNDS = {
     "tuple of classes": START + "x = (int, str)\nfor i in range(40):\n    x = (x, x)\nisinstance([], x)\n"
     "issubclass(list, x)\n",
     "text of a tuple": _SHARED + "repr(x)\nstr([x])\nf'{x}'\n'%s' % (x,)\n'{}'.format(x)\nprint(x)\n",
-    "order of tuples": _SHARED + "x < y\n(x, 1) <= (y, 1)\n",
     "argument that is kept": _SHARED + "import functools\nfunctools.lru_cache(len)(x)\n",
     "deep tuple": START + "x = ()\nn = 0\nwhile n < 30000:\n    x = (x,)\n    n += 1\n{x: 1}\nx == x\nstr(x)\n"
     "torch.f(x)\n",
@@ -171,6 +170,7 @@ def test_what_is_around_unknown_parts_of_a_text_counts(text: str, monkeypatch: p
 SLOW = {"source", "copy of a list", "comparison of tuples", "item of a list"}
 ENDLESS = {
     "comparison of tuples": "x == y\n",
+    "order of tuples": "x < y\n(x, 1) <= (y, 1)\n",
     "item of a list": "[x].index(y)\n",
     "copy of a list": "import copy\ncopy.deepcopy([x])\n",
     "sum of lists": "while True:\n    sum([[0] * 1000] * 90, [])\n",
