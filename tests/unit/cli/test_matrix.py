@@ -244,8 +244,11 @@ def test_into_a_file(old: Path, tmp_path: Path) -> None:
 
 
 SAME = (
-    *("undefined_symbol_signature", "cxx11_abi", "missing_torch_library", "architecture", "weak_reference"),
-    *("loads", "symbol_with_version", "pybind11_internals"),
+    *("undefined_symbol_signature", "missing_torch_library", "architecture", "loads"),
+    *(
+        pytest.param(sample, marks=pytest.mark.long)
+        for sample in ("cxx11_abi", "weak_reference", "symbol_with_version", "pybind11_internals")
+    ),
 )
 
 
