@@ -180,8 +180,7 @@ MORE_PIPES = (
     "words",
     [
         "install -r <(echo bad==2.0)",
-        "PIP_CONSTRAINT",
-        *(pytest.param(words, marks=pytest.mark.long) for words in MORE_PIPES),
+        *(pytest.param(words, marks=pytest.mark.long) for words in ("PIP_CONSTRAINT", *MORE_PIPES)),
     ],
 )
 def test_requirements_in_a_pipe(environment: Path, tmp_path: Path, words: str) -> None:
@@ -289,7 +288,7 @@ def test_uv(environment: Path, index: Path, words: Sequence[str], tmp_path: Path
     "words",
     [
         "-r - < <(echo bad==2.0)",
-        "-r <(echo bad) -c <(echo bad==2.0)",
+        pytest.param("-r <(echo bad) -c <(echo bad==2.0)", marks=pytest.mark.long),
         pytest.param("-r <(echo bad==2.0)", marks=pytest.mark.long),
         pytest.param("-r - <<< bad==2.0", marks=pytest.mark.long),
         pytest.param("bad -c - < <(echo bad==2.0)", marks=pytest.mark.long),
@@ -391,8 +390,11 @@ build_editable = build_wheel
 @pytest.mark.parametrize(
     "words",
     [
-        *(["-e", ".[x]"], ["source @ {url}"], ["-r", "requirements.txt"], ["{wheel}"]),
-        *(pytest.param(words, marks=pytest.mark.long) for words in (["-e", "."], ["."])),
+        *(["-e", ".[x]"], ["{wheel}"]),
+        *(
+            pytest.param(words, marks=pytest.mark.long)
+            for words in (["source @ {url}"], ["-r", "requirements.txt"], ["-e", "."], ["."])
+        ),
     ],
 )
 def test_uv_of_what_is_built(environment: Path, tmp_path: Path, words: list[str]) -> None:
