@@ -516,7 +516,6 @@ def _finder_of(torch: Torch) -> Interpreter | None:
     return (torch.planned_for if isinstance(torch, EmbeddedTorch) else None) or torch.interpreter
 
 
-@functools.lru_cache(maxsize=16)
 def _search_path(executable: Path) -> tuple[str, ...]:
     try:
         return interpreter.search_path(str(executable))

@@ -22,7 +22,7 @@ from abiscan.inputs.environment import PythonEnvironment
 from abiscan.inputs.session import Session
 from abiscan.results.doctor import ProblemKind
 from tests.elf_builder import Elf, exports, uses
-from tests.fakes import extension, install, package_wheel, python_of, torch_libraries, torch_package
+from tests.fakes import extension, install, package_wheel, python_of, site_of, torch_libraries, torch_package
 from tests.schemas import validate
 
 PYTHON = f"py{sys.version_info[0]}{sys.version_info[1]}"
@@ -73,6 +73,27 @@ def test_a_healthy_environment_is_silent(site: Path) -> None:
     assert rest == ["", "requirements:", "  good 1.0 has requirement torch==2.5.1, but you have torch 9.9.0."]
     assert run(site, "-q").stdout == ""
     assert ailments(site, 0) == []
+
+
+def test_a_folder_that_comes_to_the_search_path_of_a_python(python: str, environment: Path, tmp_path: Path) -> None:
+    """A process that goes on, such as one that uses the API, sees what an editable installation adds."""
+
+    def verdict() -> str:
+        words = ["check", "pkg", "--python", python, "--format", "json"]
+        result = click.testing.CliRunner().invoke(main, words)
+        (package,) = json.loads(result.stdout)["packages"]
+        return str(package["verdict"])
+
+    code = "import torch\nimport added\n"
+    install(site_of(environment), "pkg", {}, requires="torch", files={"pkg/__init__.py": code})
+    (tmp_path / "added.py").touch()
+    assert verdict() == "import-fails"
+    link = site_of(environment) / "added.pth"
+    link.write_text(str(tmp_path))
+    try:
+        assert verdict() == "works"
+    finally:
+        link.unlink()
 
 
 def test_what_was_looked_at_is_no_other_distribution(site: Path) -> None:
