@@ -8,7 +8,7 @@ import functools
 import itertools
 import posixpath
 import re
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -132,21 +132,38 @@ class WholeEnvironment(Struct, frozen=True, kw_only=True, dict=True):
 
     def unmet(self, distribution: Distribution) -> tuple[Unmet, ...]:
         """Return the requirements of a distribution that are not met: what ``pip check`` complains of."""
-        results = []
-        for requirement in self.requirements(distribution):
-            there = self.find(requirement.name)
-            with contextlib.suppress(InvalidVersion):
-                # As in pip (check.py, check_package_set): a pre-release counts like any other version.
-                if there is None or not requirement.specifier.contains(there.version, prereleases=True):
-                    results.append(
-                        Unmet(
-                            subject=f"{distribution.name} {distribution.version}",
-                            requirement=_without_marker(requirement),
-                            name=requirement.name if there is None else there.name,
-                            there=there.version if there else None,
-                        )
-                    )
-        return tuple(results)
+        there = ((item, self.find(item.name)) for item in self.requirements(distribution))
+        return tuple(
+            Unmet(
+                subject=f"{distribution.name} {distribution.version}",
+                requirement=_without_marker(requirement),
+                name=found.name if found else requirement.name,
+                there=found.version if found else None,
+            )
+            for requirement, found in there
+            if not is_met(requirement, found.version if found else None)
+        )
+
+    def lost(self, versions: Mapping[str, str | None]) -> tuple[Unmet, ...]:
+        """Return the requirements of what stays that are met now, and no longer once other versions are there.
+
+        :param versions: what is installed or removed (None), by canonical name
+        """
+        return tuple(
+            Unmet(
+                subject=f"{distribution.name} {distribution.version}",
+                requirement=_without_marker(requirement),
+                name=name,
+                there=versions[name],
+            )
+            for distribution in self.distributions
+            if canonicalize_name(distribution.name) not in versions
+            for requirement in self.requirements(distribution)
+            if (name := canonicalize_name(requirement.name)) in versions
+            and (there := self.find(name)) is not None
+            and is_met(requirement, there.version)
+            and not is_met(requirement, versions[name])
+        )
 
     def uses_torch(self, distribution: Distribution, files: Files) -> bool:
         """Whether a distribution has to do with torch: it requires it, with or without an extra, has an extension of
@@ -175,6 +192,15 @@ class WholeEnvironment(Struct, frozen=True, kw_only=True, dict=True):
     def providers(self, module: str) -> Sequence[Distribution]:
         """Return the distributions that have a top-level module."""
         return [item for item in self.distributions if module in modules_of(item)]
+
+
+def is_met(requirement: Requirement, version: str | None) -> bool:
+    """Whether a version meets a requirement; one that cannot be read does."""
+    try:
+        # As in pip (check.py, check_package_set): a pre-release counts like any other version.
+        return version is not None and requirement.specifier.contains(version, prereleases=True)
+    except InvalidVersion:
+        return True
 
 
 def wheel_uses_torch(wheel: FetchedWheel) -> bool:

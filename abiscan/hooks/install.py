@@ -17,7 +17,7 @@ from msgspec import Struct
 from packaging.utils import canonicalize_name
 
 from abiscan.environments.examination import ExaminedDistribution, IsSound, examine, list_required, list_users
-from abiscan.environments.model import WholeEnvironment, wheel_uses_torch
+from abiscan.environments.model import Unmet, WholeEnvironment, wheel_uses_torch
 from abiscan.environments.package_check import CheckedPackage, Fitness, Problem, check_package, may_fail
 from abiscan.errors import InputError
 from abiscan.hooks.pins import Pins
@@ -155,10 +155,8 @@ class Inspector:
             for planned, wheel in wheels.items()
             if canonicalize_name(planned.name) in requested or _may_concern_torch(planned, wheel, notes)
         }
-        if plan.python not in self._installed:
-            self._installed[plan.python] = WholeEnvironment.installed(plan.python)
         folder = Path(tempfile.mkdtemp(dir=self._folder))
-        planned_environment = PlannedEnvironment(self._installed[plan.python], plan, files, folder, self._session)
+        planned_environment = PlannedEnvironment(self._before(plan), plan, files, folder, self._session)
         touched = [
             item
             for item in (planned_environment.staying if torch else planned_environment.list_touched(requested))
@@ -175,6 +173,20 @@ class Inspector:
         comparison = _Comparison(planned_environment, choice, build, wheels, touched, requested, self._session)
         problems = tuple(comparison.list_problems(notes, has_torch=self.torch_now(plan) is not None))
         return Inspection(torch=build, problems=problems, notes=tuple(notes), files=files)
+
+    def list_lost(self, plan: Plan) -> tuple[Unmet, ...]:
+        """Return the requirements of what stays that are met now, and not once a plan is carried out: pip itself only
+        warns of them.
+        """
+        versions: dict[str, str | None] = dict.fromkeys(plan.removed)
+        versions |= {canonicalize_name(planned.name): planned.version for planned in plan.packages}
+        return self._before(plan).lost(versions)
+
+    def _before(self, plan: Plan) -> WholeEnvironment:
+        """Return the environment that a plan is for, as it is."""
+        if plan.python not in self._installed:
+            self._installed[plan.python] = WholeEnvironment.installed(plan.python)
+        return self._installed[plan.python]
 
     def _find_torch(self, plan: Plan, planned: Planned | None) -> TorchChoice | None:
         """Return the torch that will be installed afterwards."""

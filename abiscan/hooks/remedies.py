@@ -16,7 +16,7 @@ import signal
 import threading
 import time
 import weakref
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from types import FrameType
 from typing import Final
 
@@ -25,6 +25,7 @@ from msgspec import Struct
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
+from abiscan.environments.model import Unmet
 from abiscan.environments.package_check import Problem
 from abiscan.errors import AbiscanError, InputError
 from abiscan.hooks import arguments
@@ -33,7 +34,7 @@ from abiscan.hooks.install import Inspection, Inspector, InstallerError
 from abiscan.hooks.pip import Pip
 from abiscan.hooks.plan import Plan
 from abiscan.hooks.pytorch_index import is_on_own_index, is_read, list_wanted, name_unread, words_of
-from abiscan.hooks.solution import Solution, Task, solve
+from abiscan.hooks.solution import Proposal, Solution, Task, solve
 from abiscan.inputs import interpreter, packages
 from abiscan.inputs.session import Session
 from abiscan.inputs.version import number_of
@@ -49,6 +50,7 @@ _SOON: Final = 0.01
 """After how many seconds a search that could not be ended is to end."""
 _AGAIN: Final = 1
 """After how many seconds a search is interrupted that goes on all the same."""
+_NOT_THERE: Final = "something that is not there is required"
 _LARGE: Final = 1 << 30
 """A download of this many bytes is proposed only where nothing smaller helps."""
 
@@ -140,6 +142,8 @@ def find_remedies(
     _run_for(SECONDS * 2 / 3, search.install_all)
     is_over = not _run_for(SECONDS - (time.process_time() - begin), search.run)
     search.name_others()
+    if is_over:
+        search.name_lacking()
     remedies = sorted(search.list_remedies(), key=lambda remedy: (remedy.bytes or 0) >= _LARGE)
     solved = {name for remedy in remedies for name in remedy.remedies}
     left = (problem for problem in search.replaceable if is_over and problem.key not in solved)
@@ -166,6 +170,15 @@ class _Trial(Struct, frozen=True, kw_only=True):
     inspection: Inspection
 
 
+class _Refusal(Struct, frozen=True, kw_only=True):
+    """An installation after which something that stays has no longer what it requires.
+
+    :ivar names: the canonical names of what it requires
+    """
+
+    names: frozenset[str]
+
+
 class _Search:
     """A search: what it has come to counts even if it does not end.
 
@@ -189,7 +202,9 @@ class _Search:
         self._small: list[Remedy] = []
         self._large: list[Remedy] = []
         self._unexamined: list[Remedy] = []
-        self._trials: dict[tuple[tuple[str, ...], frozenset[str]], _Trial | None] = {}
+        self._trials: dict[tuple[tuple[str, ...], frozenset[str]], _Trial | _Refusal | None] = {}
+        self._judged = set[str]()
+        """Those of which it is known what installing what they lack leads to."""
         own = (problem for problem in broken if problem.cause is None)
         self.replaceable = [problem for problem in own if f"{problem.name}=={problem.version}" not in stays]
 
@@ -219,6 +234,26 @@ class _Search:
                 advice = _describe_unexamined(f"another {Requirement(word).name} is needed", needing)
                 command = self._pip.format_command(["install", *words])
                 self._unexamined.append(Remedy(remedies=tuple(needing), command=command, advice=advice, examined=False))
+
+    def name_lacking(self) -> None:
+        """Name what is required and not there, where the time was too short to plan its installation."""
+        named = {name for remedy in self.list_remedies() for name in remedy.remedies}
+        left = [problem for problem in self._broken if problem.key not in named | self._judged]
+        lacking = [problem for problem in left if _is_only_lacking(problem)]
+        # What fails for another reason as well is not enough for what requires it.
+        while short := [item for item in lacking if not item.requires.isdisjoint(_keys(left) - _keys(lacking))]:
+            lacking = [problem for problem in lacking if problem not in short]
+        if not lacking:
+            return
+        words = words_of(list_wanted(lacking, self._torch, replacing=False))
+        self._unexamined.append(
+            Remedy(
+                remedies=tuple(problem.key for problem in lacking),
+                command=self._pip.format_command(["install", *words, *self._session.index.words]),
+                advice=_describe_unexamined(_NOT_THERE, [problem.name for problem in lacking]),
+                examined=False,
+            )
+        )
 
     def install_all(self) -> None:
         """Install all that is required and not there.
@@ -291,7 +326,14 @@ class _Search:
             torch=self._torch,
             same_torch=same_torch,
         )
-        if (solution := solve(task, self._pip, self._inspector, self._session)) is not None:
+        proposals = list[Proposal]()
+        try:
+            solution = solve(task, self._pip, self._inspector, self._session, proposals.append)
+        except OutOfTimeError:
+            if proposals and same_torch:  # another torch is proposed only where it is known to help
+                self._unexamined.append(self._of_proposal(proposals[-1], group))
+            raise
+        if solution is not None:
             self._keep(_of_solution(solution, task.names, self._pip))
 
     def _install_required(self, group: Sequence[Problem], *, replacing: bool) -> None:
@@ -313,10 +355,17 @@ class _Search:
                 self._keep(name_unread(needing, list_wanted(needing, self._torch, replacing=replacing), self._pip))
                 continue
             lacks = any(item.name != "torch" for problem in group for item in problem.unmet)
-            reason = "something that is not there is required" if lacks else "a build for this torch is needed"
+            reason = _NOT_THERE if lacks else "a build for this torch is needed"
             trial = self._examine([*words, *self._session.index.words], group, group, reason)
             if trial is None:
                 return
+            if isinstance(trial, _Refusal):
+                rest = [item for item in group if trial.names.isdisjoint(self._names_for(item, replacing=replacing))]
+                self._judged |= _keys(group) - _keys(rest)
+                if len(rest) == len(group):
+                    return
+                group = rest
+                continue
             failing = {problem.key: problem for problem in trial.inspection.problems}
             # What fails for something that is only named is no failure of what is installed here.
             named = {name for name, problem in failing.items() if not self._named.isdisjoint({name, problem.cause})}
@@ -340,9 +389,11 @@ class _Search:
             # It may help others, too: that is known only of what is examined.
             reason = f"another {Requirement(word).name} is needed"
             trial = self._examine([word, *self._session.index.words], group, needing, reason)
-            failing = {problem.key for problem in trial.inspection.problems} if trial else set()
+            if not isinstance(trial, _Trial):
+                continue
+            failing = {problem.key for problem in trial.inspection.problems}
             working = [problem for problem in group if problem.key not in failing]
-            if trial and working and not failing - {problem.key for problem in self._broken}:
+            if working and not failing - {problem.key for problem in self._broken}:
                 self._keep(self._describe(working, trial))
 
     def _is_read(self, name: str, words: Sequence[str]) -> bool:
@@ -351,7 +402,7 @@ class _Search:
 
     def _examine(
         self, words: Sequence[str], group: Sequence[Problem], needing: Sequence[Problem], reason: str
-    ) -> _Trial | None:
+    ) -> _Trial | _Refusal | None:
         """Return what an installation leads to; None if it cannot be carried out, or changes torch.
 
         :param needing: those of the group that need it even if there is no time to examine it
@@ -364,16 +415,30 @@ class _Search:
             self._session.progress(f"trying {self._pip.format_command(['install', *words])}")
             # Another torch is the last resort, and not what somebody expects who installs what is missing.
             trials = (self._try(tried, group, needing, reason) for tried in (words, (*words, self._same_torch)))
-            self._trials[key] = next(filter(None, trials), None)
+            trial = next((trial for trial in trials if trial is not None), None)
+            self._trials[key] = trial
+            # Where several cannot be installed at once, one of them may be.
+            if isinstance(trial, _Trial) or (trial is None and len(group) == 1):
+                self._judged |= _keys(group)
         return self._trials[key]
 
     def _try(
         self, words: Sequence[str], group: Sequence[Problem], needing: Sequence[Problem], reason: str
-    ) -> _Trial | None:
+    ) -> _Trial | _Refusal | None:
         try:
             plan = self._pip.plan_install(words, silent=True)
             if plan.find_planned("torch") is not None:
                 return None
+            # pip takes the newest of what is asked for, whatever others require: they are asked for their versions.
+            if lost := self._inspector.list_lost(plan):
+                words = [*words, *dict.fromkeys(item.requirement for item in lost)]
+                refusal = _Refusal(names=frozenset(canonicalize_name(item.name) for item in lost))
+                try:
+                    plan = self._pip.plan_install(words, silent=True)
+                except (InstallerError, InputError):
+                    return refusal
+                if plan.find_planned("torch") is not None or self._inspector.list_lost(plan):
+                    return refusal
             try:
                 inspection = self._inspector.inspect_plan(plan, requested={problem.key for problem in group})
             except OutOfTimeError:
@@ -384,6 +449,20 @@ class _Search:
         except (InstallerError, InputError):
             return None
         return _Trial(words=tuple(words), plan=plan, inspection=inspection)
+
+    def _names_for(self, problem: Problem, *, replacing: bool) -> Collection[str]:
+        """Return the canonical names of what is installed for a problem."""
+        return list_wanted([problem], self._torch, replacing=replacing).keys()
+
+    def _of_proposal(self, proposal: Proposal, group: Sequence[Problem]) -> Remedy:
+        """Return versions that a search has come to, where there was no time to examine what they lead to."""
+        command = self._pip.format_command(["install", *proposal.words])
+        reason = "another version is needed"
+        if proposal.plan is not None:
+            return _of_plan(proposal.plan, group, reason, command)
+        names = [problem.name for problem in group]
+        advice = _describe_unexamined(reason, names)
+        return Remedy(remedies=tuple(problem.key for problem in group), command=command, advice=advice, examined=False)
 
     def _list_met(self, plan: Plan, needing: Sequence[Problem]) -> list[Problem]:
         """Return those for which an installation brings all that is known to be wrong, with what they require."""
@@ -400,6 +479,10 @@ class _Search:
             changes=changes,
             bytes=_sum_sizes(changes),
         )
+
+
+def _keys(problems: Iterable[Problem]) -> set[str]:
+    return {problem.key for problem in problems}
 
 
 def _connected(problems: Sequence[Problem]) -> Iterator[list[Problem]]:
@@ -419,21 +502,32 @@ def _are_near(one: Problem, other: Problem) -> bool:
 def _meets(plan: Plan, problem: Problem) -> bool:
     """Whether an installation leaves nothing unmet of what a distribution requires; torch stays, whatever it requires.
 
-    What is replaced by another version requires what that one does. If it does not find a module, that is what it
-    fails for, and not the version of another one.
+    What is replaced by another version requires what that one does.
     """
-    package = problem.checked_package.package
-    lacks_module = bool(package and package.error and package.error.of_module)
-    for item in problem.unmet:
-        if lacks_module and item.there is not None:
-            continue
+    for item in _list_needed(problem):
         planned = plan.find_planned(canonicalize_name(item.name))
         is_replaced = plan.find_planned(canonicalize_name(item.subject.partition(" ")[0])) is not None
-        if item.name == "torch" or is_replaced:
+        if is_replaced:
             continue
         if planned is None or not Requirement(item.requirement).specifier.contains(planned.version, prereleases=True):
             return False
     return True
+
+
+def _is_only_lacking(problem: Problem) -> bool:
+    """Whether all that is known to be wrong is that something is not there."""
+    needed = _list_needed(problem)
+    return problem.other is None and bool(needed) and all(item.there is None for item in needed)
+
+
+def _list_needed(problem: Problem) -> list[Unmet]:
+    """Return the unmet requirements that a distribution may fail for, without torch, which stays.
+
+    If it does not find a module, that is what it fails for, and not the version of another one.
+    """
+    package = problem.checked_package.package
+    lacks_module = bool(package and package.error and package.error.of_module)
+    return [item for item in problem.unmet if item.name != "torch" and (item.there is None or not lacks_module)]
 
 
 def _is_part_of(remedy: Remedy, other: Remedy) -> bool:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import functools
 import tempfile
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -95,17 +95,38 @@ class Task(Struct, frozen=True, kw_only=True):
         }
 
 
-def solve(task: Task, installer: Installer, inspector: Inspector, session: Session) -> Solution | None:
+class Proposal(Struct, frozen=True, kw_only=True):
+    """Arguments of ``install`` that a search has come to, before what they lead to is known.
+
+    ``plan`` is what they would do, None as long as that is not known either.
+    """
+
+    words: tuple[str, ...]
+    plan: Plan | None = None
+
+
+def _drop(_: Proposal) -> None:
+    """Nobody asks for what is not verified."""
+
+
+def solve(
+    task: Task,
+    installer: Installer,
+    inspector: Inspector,
+    session: Session,
+    announce: Callable[[Proposal], None] = _drop,
+) -> Solution | None:
     """Return the first solution in the order of how little it changes.
 
     With the torch that is there, or that the user asked for: other versions of the packages. Then another torch, for
     the versions that the user asked for. Then a newer one. Then any.
 
+    :param announce: called with each proposal before it is verified, which takes time
     :raises UnreachableError: an index cannot be read, so nothing can be said about what is there
     """
     session.progress("looking for versions that work together")
     with tempfile.TemporaryDirectory(prefix="abiscan-") as folder:
-        search = _Search(task, installer, inspector, session, Path(folder))
+        search = _Search(task, installer, inspector, session, Path(folder), announce)
         return next(search.solutions(), None)
 
 
@@ -139,8 +160,17 @@ class _Mode(Struct, frozen=True, kw_only=True):
 
 
 class _Search:
-    def __init__(self, task: Task, installer: Installer, inspector: Inspector, session: Session, folder: Path) -> None:
+    def __init__(
+        self,
+        task: Task,
+        installer: Installer,
+        inspector: Inspector,
+        session: Session,
+        folder: Path,
+        announce: Callable[[Proposal], None],
+    ) -> None:
         self.task = task
+        self._announce = announce
         self.inspector = inspector
         self._installer = installer
         self._session = session
@@ -323,18 +353,25 @@ class _Search:
         if torch is not None and torch != self.task.plan.find_planned("torch"):
             pins["torch"] = torch.version
         pinned = arguments.pin_versions(words, pins, self.task.urls)
+        self._announce(Proposal(words=tuple(pinned)))
         self._session.progress(f"trying {self._installer.format_command(['install', *pinned])}")
         # The proposal was made with other arguments. Only what the user will really type proves that it works.
         plan = self._rehearsed(pinned, changes_torch="torch" in pins)
         # What is there already is what fails.
-        if plan is None or not (plan.packages or plan.removed or self.task.plan.packages):
+        if plan is None or not (plan.packages or plan.removed or self.task.plan.packages) or self._loses(plan):
             return None
+        self._announce(Proposal(words=tuple(pinned), plan=plan))
         inspection = self.inspect_plan(plan, names)
         if inspection is None or inspection.problems:
             return None
         options, alone = self._installer.index_options(pinned), self._installer.downloads_to_plan
         made = list_changes(plan, inspection.torch, options, self._session, torch_alone=alone)
         return msgspec.structs.replace(self._make_solution(words, pinned, pins.get("torch")), changes=made)
+
+    def _loses(self, plan: Plan) -> bool:
+        """Whether something that stays would lack what it requires, and not with what the user asked for."""
+        known = {(item.subject, item.requirement) for item in self.inspector.list_lost(self.task.plan)}
+        return any((item.subject, item.requirement) not in known for item in self.inspector.list_lost(plan))
 
     def _staying(self, words: Sequence[str], names: Iterable[str]) -> dict[str, str]:
         """Return the installed versions that a proposal keeps, of packages for which the user asked for another

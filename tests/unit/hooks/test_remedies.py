@@ -20,7 +20,7 @@ from packaging.requirements import Requirement
 from abiscan.environments.model import Unmet, WholeEnvironment
 from abiscan.environments.package_check import CheckedPackage, Problem
 from abiscan.hooks import gate, pytorch_index, remedies, solution
-from abiscan.hooks.install import Inspection, Inspector
+from abiscan.hooks.install import Inspection, Inspector, InstallerError
 from abiscan.hooks.pip import Pip
 from abiscan.hooks.plan import Plan, Planned
 from abiscan.hooks.pytorch_index import name_builds
@@ -109,10 +109,10 @@ def test_a_search_ends_in_time_with_what_it_has(
     result = search(take_long_for_slow, ["quick", "slow", "later"])
     assert time.process_time() - begin < 2
     assert [remedy.remedies for remedy in result.remedies if remedy.examined] == [("quick",)]
-    (unproved,) = (remedy for remedy in result.remedies if not remedy.examined)
-    assert unproved.remedies == ("slow",)
-    assert "there was no time to examine whether it is enough" in str(unproved.advice)
-    assert [problem.name for problem in result.unfinished] == ["later"]
+    unproved = [remedy for remedy in result.remedies if not remedy.examined]
+    assert [remedy.remedies for remedy in unproved] == [("slow",), ("later",)]
+    assert all("there was no time to examine whether it is enough" in str(remedy.advice) for remedy in unproved)
+    assert result.unfinished == ()
 
 
 def test_what_lacks_nothing_is_solved_first(
@@ -257,9 +257,117 @@ def test_what_there_was_no_time_to_plan_is_named(
     metrics = msgspec.structs.replace(lacking("metrics"), unmet=(), other="setuptools<82")
     vision = Unmet(subject="lacks 1.0", requirement="torchvision", name="torchvision", there=None)
     result = search(lambda *_: take_long(), [metrics, msgspec.structs.replace(lacking("lacks"), unmet=(vision,))])
-    assert commands_of(result) == {("metrics",): ["setuptools<82"]}
+    index = "https://download.pytorch.org/whl/cpu"
+    assert commands_of(result) == {
+        ("metrics",): ["setuptools<82"],
+        ("lacks",): ["--no-deps", "torchvision==0.28.0+cpu", "--index-url", index],
+    }
     assert str(result.remedies[0].advice).startswith("another setuptools is needed by metrics: install it")
-    assert not result.remedies[0].examined
+    assert not any(remedy.examined for remedy in result.remedies)
+
+
+def test_what_fails_for_more_is_not_named_with_what_is_not_there(
+    search: Callable[..., remedies.Remedies], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No plan is made at all: that of trl, which requires transformers, is enough only with that of transformers."""
+    monkeypatch.setattr(remedies, "SECONDS", 0.3)
+    monkeypatch.setattr(remedies, "_WAITING", 1_000)
+    monkeypatch.setattr(Pip, "plan_install", lambda *_, **_options: take_long())
+    other = Unmet(subject="transformers 4.0", requirement="tokens<0.19", name="tokens", there="0.22")
+    refuses = msgspec.structs.replace(lacking("transformers"), unmet=(*lacking("transformers").unmet, other))
+    trl = msgspec.structs.replace(lacking("trl"), requires=frozenset({"transformers"}))
+    user_of_trl = msgspec.structs.replace(lacking("user"), requires=frozenset({"trl"}))
+    result = search(lambda *_: None, [refuses, user_of_trl, trl, lacking("learns"), lacking("frame")])
+    assert commands_of(result) == {("learns", "frame"): ["learns-helper>=1", "frame-helper>=1"]}
+
+
+@pytest.fixture
+def datasets(monkeypatch: pytest.MonkeyPatch) -> None:
+    """datasets requires huggingface-hub>=1.0, and has it."""
+    there = (("datasets", "5.0", ("hub>=1.0",)), ("hub", "2.4", ()), ("old", "1.0", ()), ("learns", "1.0", ()))
+    distributions = tuple(
+        Distribution(name=name, version=version, site="/env", objects=(), requires=requires, source=None)
+        for name, version, requires in there
+    )
+    environment = WholeEnvironment(python=None, distributions=distributions)
+    monkeypatch.setattr(WholeEnvironment, "installed", lambda _: environment)
+
+
+@pytest.fixture
+def planned(monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> list[list[str]]:
+    """What pip was asked for: it has versions 0.36, 2.4 and 3.0 of hub, and takes the newest."""
+    request.getfixturevalue("search")  # whose pip this one replaces
+    asked = list[list[str]]()
+
+    def plan(self: Pip, words: Sequence[str], **_: Any) -> Plan:
+        asked.append(list(words))
+        wanted = [Requirement(word) for word in words if not word.startswith("-")]
+        versions = dict[str, str]()
+        for name in dict.fromkeys(item.name for item in wanted):
+            known = ("3.0", "2.4", "0.36") if name == "hub" else ("1.0",)
+            fitting = [one for one in known if all(one in item.specifier for item in wanted if item.name == name)]
+            if not fitting:
+                raise InstallerError(1)
+            versions[name] = fitting[0]
+        packages = (
+            Planned(name=name, version=version, url=None, wheel=True, requires=()) for name, version in versions.items()
+        )
+        return Plan(python=self.python, packages=tuple(packages))
+
+    monkeypatch.setattr(Pip, "plan_install", plan)
+    return asked
+
+
+@pytest.mark.usefixtures("datasets", "planned")
+@pytest.mark.parametrize("has_time", [False, True])
+def test_what_takes_from_another_what_it_requires_is_not_proposed(
+    *, has_time: bool, search: Callable[..., remedies.Remedies], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As huggingface-hub<1.0 for an old transformers: pip only warns that datasets requires 1.0."""
+    monkeypatch.setattr(remedies, "SECONDS", 0.3)
+    monkeypatch.setattr(remedies, "_WAITING", 1_000)
+    older = Unmet(subject="old 1.0", requirement="hub<1.0", name="hub", there="2.4")
+    old = msgspec.structs.replace(lacking("old"), unmet=(older,))
+    result = search(lambda *_: None if has_time else take_long(), [old, lacking("learns")])
+    assert commands_of(result) == {("learns",): ["learns-helper>=1"]}
+    assert [remedy.examined for remedy in result.remedies] == [has_time]
+
+
+@pytest.mark.usefixtures("datasets")
+def test_what_others_require_is_asked_for_with_the_rest(
+    search: Callable[..., remedies.Remedies], planned: list[list[str]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    there = WholeEnvironment.installed(None)
+    other = Distribution(name="keeps", version="1.0", site="/", objects=(), requires=("hub!=3.0",), source=None)
+    environment = WholeEnvironment(python=None, distributions=(*there.distributions, other))
+    monkeypatch.setattr(WholeEnvironment, "installed", lambda _: environment)
+    another = Unmet(subject="old 1.0", requirement="hub!=2.3", name="hub", there="2.3")
+    result = search(lambda *_: None, [msgspec.structs.replace(lacking("old"), unmet=(another,))])
+    assert commands_of(result) == {("old",): ["hub!=2.3", "hub!=3.0"]}
+    assert planned == [["hub!=2.3"], ["hub!=2.3", "hub!=3.0"]]
+
+
+@pytest.mark.parametrize("planned", [False, True])
+def test_a_version_that_was_found_is_named_though_there_was_no_time_to_verify_it(
+    *, planned: bool, search: Callable[..., remedies.Remedies], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(remedies, "SECONDS", 0.3)
+    monkeypatch.setattr(remedies, "_WAITING", 1_000)
+    monkeypatch.setattr(remedies, "solve", solution.solve)
+    monkeypatch.setattr(solution, "newest_fitting", lambda *_: {"old": "2.0"})
+    real = Pip.plan_install
+
+    def plan(self: Pip, words: Sequence[str], **options: Any) -> Plan:
+        if not planned:
+            take_long()
+        return real(self, words, **options)
+
+    monkeypatch.setattr(Pip, "plan_install", plan)
+    (remedy,) = search(lambda *_: take_long(), [msgspec.structs.replace(lacking("old"), unmet=())]).remedies
+    assert (remedy.remedies, remedy.examined) == (("old",), False)
+    assert shlex.split(remedy.command)[3:] == ["old==2.0"]
+    assert [change.name for change in remedy.changes] == (["old"] if planned else [])
+    assert str(remedy.advice).startswith("another version is needed by old: install it, and run abiscan doctor again")
 
 
 def test_what_a_version_requires_that_is_replaced_does_not_count() -> None:
