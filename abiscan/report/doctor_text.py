@@ -153,6 +153,14 @@ def _render_unsolved(diagnosis: Diagnosis, console: Console) -> None:
         console.print()
         nothing = "found no versions on the index that work together"
         console.print(Text(f"{nothing}: looked for other versions of {names}"), soft_wrap=True)
+    broken = [ailment for ailment in diagnosis.ailments if ailment.effect]
+    if broken and not any(ailment.commands for ailment in broken):
+        first = next((ailment for ailment in broken if ailment.because_of is None), broken[0])
+        again = f"abiscan fit {clean(first.name)} looks for versions of one package to the end"
+        if diagnosis.unreachable is not None:
+            again = "run abiscan doctor again once the index can be read"
+        console.print()
+        console.print(Text(f"no command is proposed: {again}"), soft_wrap=True)
 
 
 def _label(what: str, text: str, style: str) -> Text:

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import jsonschema
 import msgspec.structs
+import pytest
 from rich.console import Console
 
 from abiscan.findings import Effect, Evidence, Finding
@@ -156,6 +157,25 @@ def test_what_was_looked_for_in_vain_is_what_has_no_command_and_no_other_reason(
     nothing = "found no versions on the index that work together: looked for other versions of lost==1.0"
     unread = "did not look for versions that work, since an index cannot be read: http://index"
     assert texts == [[stays, nothing], [stays, unread]]
+
+
+@pytest.mark.parametrize(
+    ("unreachable", "last"),
+    [
+        (None, "no command is proposed: abiscan fit lost looks for versions of one package to the end"),
+        ("http://index", "no command is proposed: run abiscan doctor again once the index can be read"),
+    ],
+)
+def test_the_last_line_says_what_to_do_where_there_is_no_command(unreachable: str | None, last: str) -> None:
+    stopped = "the search was stopped"
+    ailments = (
+        msgspec.structs.replace(ailment("follows==1.0", "lost"), commands=()),
+        msgspec.structs.replace(ailment("lost==1.0"), commands=(), stays=stopped),
+    )
+    written = io.StringIO()
+    diagnosis = msgspec.structs.replace(DIAGNOSIS, ailments=ailments, way_out=(), unreachable=unreachable)
+    doctor_text.render_diagnosis(diagnosis, Console(file=written, width=120))
+    assert written.getvalue().splitlines()[-1] == last
 
 
 def test_a_page_of_a_torch_without_a_version() -> None:
