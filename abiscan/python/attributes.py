@@ -90,6 +90,9 @@ def _of_unknown(machine: PythonMachine, value: NotKnown, name: str) -> object:
     is_asked = is_module and not name.startswith("__") and value.name.partition(".")[0] not in COMPANIONS
     if is_asked and machine.other_lacks(value.name, name):
         raise machine.lacking_in_python(value.name, AttributeError, f"module '{value.name}' has no attribute '{name}'")
+    submodule = machine.modules.get(full) if is_asked else None
+    if isinstance(submodule, NotKnown) and machine.library.surroundings.keeps_submodule(value.name, name):
+        return submodule
     return value.get_attribute(machine, name)
 
 

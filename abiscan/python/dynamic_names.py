@@ -88,6 +88,24 @@ def may_bind(source: bytes, name: str) -> bool:
     return any(_node_binds(node, name, is_own=id(node) in own) for node in ast.walk(tree))
 
 
+def may_replace(source: bytes, name: str) -> bool:
+    """Whether a package may bind the name of one of its submodules to something else."""
+    try:
+        tree = parse(source)
+    except FAILURES:
+        return True
+    of_package = {
+        id(alias)
+        for node in ast.walk(tree)
+        if isinstance(node, ast.ImportFrom) and node.level == 1 and node.module is None
+        for alias in node.names
+        if alias.asname in (None, alias.name)
+    }
+    texts = (ast.Constant, ast.ExceptHandler)
+    nodes = (node for node in ast.walk(tree) if not isinstance(node, texts) and id(node) not in of_package)
+    return any(_node_binds(node, name, is_own=True) for node in nodes)
+
+
 def _node_binds(node: ast.AST, name: str, *, is_own: bool) -> bool:
     if isinstance(node, ast.Global):
         return name in node.names

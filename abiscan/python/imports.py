@@ -623,8 +623,11 @@ class PythonInterpreter(Calls):
             lacking = thrown(ImportError, f"cannot import name '{name}' from '{full}' ({source})")
             lacking.failure.of_other = full.partition(".")[0]
             raise lacking
-        if isinstance(module, NotKnown) and self.library.locate(f"{full}.{name}") is not None:
-            return self.import_module(f"{full}.{name}")
+        if isinstance(module, NotKnown):
+            around = self.library.surroundings
+            is_other = around.keeps_submodule(full, name) and around.source(f"{full}.{name}") is not None
+            if is_other or self.library.locate(f"{full}.{name}") is not None:
+                return self.import_module(f"{full}.{name}")
         try:
             return self.get_attribute(module, name)
         except Thrown as error:

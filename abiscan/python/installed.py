@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Iterator
 from pathlib import Path
 from types import ModuleType
 from typing import Final
@@ -19,6 +19,7 @@ from abiscan.python.dynamic_names import (
     may_bind,
     may_give_words,
     may_have_others,
+    may_replace,
     names_listed_by,
     star_imports,
 )
@@ -51,6 +52,9 @@ def _no_error(_module: str, _name: str | None) -> None:
     """Know of no import that fails."""
 
 
+_SETS: Final = regex(rb"(?m)^\s*\w+(?:\.\w+)+ *=[^=]")
+_IMPORTS: Final = regex(rb"(?m)^[ \t]*(?:import ([\w.]+)|from (\.*[\w.]*) import([ \w,]*))")
+_STEPS_TO_OLD_NAMES: Final = 3
 _OWN: Final = regex(rb"(?m)^from \. import (\w+)")
 """A module that a package imports of its own."""
 
@@ -280,6 +284,8 @@ class Surroundings(Struct, frozen=True, kw_only=True, dict=True):
             return True
         if name == "__path__" and source.name == "__init__.py":
             return True
+        if name == "__all__" and b"__all__" not in observed_fs.read_file(source):
+            return None  # decorators of others add to it: sympy.utilities.decorator.public
         if module == "torch":
             return None  # much of it is compiled
         # The cheapest checks first: the word in the text, a submodule of that name, what may bind names that are not in
@@ -295,6 +301,16 @@ class Surroundings(Struct, frozen=True, kw_only=True, dict=True):
         ):
             return True
         return self._text_has(module, name, source, named=named)
+
+    def keeps_submodule(self, package: str, name: str) -> bool:
+        """Whether a name of an installed package can only be its submodule of that name: no function, no class."""
+        source = self.source(package)
+        if source is None or source.name != "__init__.py" or package.partition(".")[0] == "torch":
+            return False
+        stars = self._stars_of(package, source)
+        setting = re.compile(rb"\.%b\s*=[^=]" % re.escape(name.encode()))
+        is_open = stars is None or len(stars) > 0 or any(map(setting.search, self._imported_first(package)))
+        return not is_open and not may_replace(observed_fs.read_file(source), name)
 
     def _text_has(self, module: str, name: str, source: Path, *, named: bool) -> bool | None:
         """Whether a module has a name that no statement of its source binds, and no submodule has.
@@ -317,14 +333,47 @@ class Surroundings(Struct, frozen=True, kw_only=True, dict=True):
         return False if is_lacking and not self._is_set_around(module, name) else None
 
     def _is_set_around(self, module: str, name: str) -> bool:
-        """Whether a package that a module is in sets an attribute of that name: ``utils.config = config``."""
-        around, setting = module.rpartition(".")[0], re.compile(rb"\.%b\s*=[^=]" % re.escape(name.encode()))
+        """Whether a package that a module is in may set an attribute of that name, or what it imports first does:
+        ``utils.config = config``, or ``setattr`` in a source with that word.
+        """
+        word = name.encode()
+        around, setting = module.rpartition(".")[0], re.compile(rb"\.%b\s*=[^=]" % re.escape(word))
+        whole = re.compile(rb"\b%b\b" % re.escape(word))
         while around:
-            source = self.source(around)
-            if source is not None and setting.search(observed_fs.read_file(source)):
+            texts = [text for text in self._imported_first(around) if word in text]
+            if any((whole if b"setattr(" in text else setting).search(text) for text in texts):
                 return True
             around = around.rpartition(".")[0]
         return False
+
+    def _imported_first(self, package: str) -> Collection[bytes]:
+        """Return the sources that set attributes, among that of a package and those that it imports of its own: a few
+        steps are enough for what packages keep for old names.
+        """
+        if package not in self._first_sources:
+            seen, new = set[str](), {package}
+            for _step in range(_STEPS_TO_OLD_NAMES):
+                seen |= new
+                new = {name for module in new for name in self._imports_of_own(module)} - seen
+            texts = (observed_fs.read_file(source) for source in map(self.source, sorted(seen)) if source is not None)
+            self._first_sources[package] = [text for text in texts if b"setattr(" in text or _SETS.search(text)]
+        return self._first_sources[package]
+
+    @functools.cached_property
+    def _first_sources(self) -> dict[str, Collection[bytes]]:
+        """What ``_imported_first`` has answered."""
+        return {}
+
+    def _imports_of_own(self, module: str) -> Iterator[str]:
+        source = self.source(module)
+        if source is None:
+            return
+        package = module if source.name == "__init__.py" else module.rpartition(".")[0]
+        for found in _IMPORTS.finditer(observed_fs.read_file(source)):
+            start = absolute_name(package, (found[1] or found[2]).decode())
+            if start.partition(".")[0] == module.partition(".")[0]:
+                yield start
+                yield from (f"{start}.{name.decode()}" for name in re.findall(rb"\w+", found[3] or b""))
 
     def _lacks_for_others(self, module: str, name: str) -> bool:
         """Whether a star certainly brings no such name of a module: it lacks it, or does not list it."""

@@ -106,6 +106,12 @@ OTHERS = {
     "other/documented.py": '"""There was absent once."""\nhere = 1\n',
     "other/__init__.py": "from .part import something\nfrom . import hidden\nhidden.added = 1\n",
     "other/part.py": "something = 1\n",
+    "kept/__init__.py": "from .first import one\nfrom .second import second\nfrom . import third, fourth\n",
+    "kept/fourth.py": "here = 1\n",
+    "kept/first.py": "import kept.old\none = 1\n",
+    "kept/old.py": "from . import third\nfor name in ('former', 'older'):\n    setattr(third, name, 1)\n",
+    "kept/second.py": "def second(): pass\nsecond.more = 1\n",
+    "kept/third.py": "here = 1\n",
     "other/lazy.py": "def __getattr__(name):\n    return 1\n",
     "other/sets.py": "import sys\ndef add():\n    setattr(sys.modules[__name__], 'absent', 1)\nadd()\n",
     "other/uses.py": USES,
@@ -168,8 +174,16 @@ CODES = [
     *(
         f"from {module} import {name}"
         for module in ("single", "other")
-        for name in ("__file__", "__builtins__", "__path__", "__version__", "__all__")
+        for name in ("__file__", "__builtins__", "__path__", "__version__")
     ),
+    "from kept.third import former, older",
+    "from kept.third import absent",
+    "import kept.first\nkept.first.absent",
+    "import kept.second\nkept.second.more",
+    "from kept import third\nthird.here, third.former",
+    "from kept import fourth\nfourth.here",
+    "from kept import fourth\nfourth.absent",
+    "from kept import second\nsecond.more",
     "from single import here",
     "from single import absent",
     "import space.inner",
