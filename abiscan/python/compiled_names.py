@@ -44,13 +44,24 @@ WRITTEN: Final = frozenset(
 _TABLE: Final = regex(rb"\x78[\x01\x5e\x9c\xda]")
 _LONGEST_TABLE: Final = 4_000_000
 _MOST_TABLES: Final = 2000
-_NAMES_ELSEWHERE: Final = (b"__getattr__", b"from-import-*")
-"""What is in an extension module that may have names of others: it computes them, or imports all that another has."""
+_NAMES_ELSEWHERE: Final = (b"__getattr__", b"from-import-*", b"__mypyc")
+"""What is in an extension module that may have names of others: it computes them, imports all that another has, or is
+a part of what mypyc puts into one library."""
+
+
+_LIBRARIES: Final = regex(rb"\0lib([\w+.-]+?)\.so[\d.]*(?=\0)")
+_WITHOUT_NAMES: Final = regex(
+    rb"(?:c|m|dl|rt|pthread|util|stdc\+\+|gcc_s|gomp|gfortran|quadmath|z|python[\d.]+|\w*blas\w*|\w*lapack\w*)(?:-[\w.-]+)?"
+)
+"""Libraries that give Python no names: those of the system, and those that compute."""
 
 
 def may_name(library: bytes, name: bytes) -> bool:
     """Whether an extension module may have a name: it has that as a text, or texts that are not found out."""
     if name in library or any(sign in library for sign in _NAMES_ELSEWHERE):
+        return True
+    others = (found[1] for found in _LIBRARIES.finditer(library))
+    if any(_WITHOUT_NAMES.fullmatch(other) is None for other in others):  # all that it does may be done there
         return True
     # Cython compresses the texts of a module since 3.2, and unpacks them with Python's own module.
     if b"decompress" not in library:

@@ -429,7 +429,7 @@ def _only_read(node: ast.AST, tree: ast.Module, tables: frozenset[str]) -> list[
     # An item of ``sys.modules`` may be this module.
     if isinstance(node, ast.Subscript) and isinstance(node.ctx, ast.Load) and isinstance(node.value, ast.Call):
         return [node.value]
-    if isinstance(node, ast.For) and _copied_module(node) is not None:
+    if isinstance(node, ast.For) and node in tree.body and _copied_module(node) is not None:
         return [part.value for part in ast.walk(node) if isinstance(part, ast.Subscript) and _is_stored_by(part, node)]
     if isinstance(node, ast.Compare) and all(isinstance(sign, (ast.In, ast.NotIn)) for sign in node.ops):
         return list(node.comparators)

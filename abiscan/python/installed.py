@@ -52,6 +52,8 @@ def _no_error(_module: str, _name: str | None) -> None:
     """Know of no import that fails."""
 
 
+_SETS_COMPUTED: Final = regex(rb"\bsetattr\(\s*(?!self\b|cls\b)[^,\n]+,\s*[A-Za-z_]")
+_SETS_FOR_CALLERS: Final = regex(rb"sys\.modules\[[\w.]+\.__module__\]|\b_getframe\(\w*\)\.f_globals")
 _SETS: Final = regex(rb"(?m)^\s*\w+(?:\.\w+)+ *=[^=]")
 _IMPORTS: Final = regex(rb"(?m)^[ \t]*(?:import ([\w.]+)|from (\.*[\w.]*) import([ \w,]*))")
 _STEPS_TO_OLD_NAMES: Final = 3
@@ -278,7 +280,7 @@ class Surroundings(Struct, frozen=True, kw_only=True, dict=True):
             if self.is_missing_part(module):
                 return False
             if name is not None and name.isidentifier() and self._is_compiled_without(base, name):
-                return False
+                return None if self._is_set_around(module, name) else False
             return None if there or not self._has_only_files(module) else False
         if name is None or name == "*" or name in _OF_EVERY_MODULE:
             return True
@@ -321,7 +323,8 @@ class Surroundings(Struct, frozen=True, kw_only=True, dict=True):
         # Python takes an extension module before a source of the same name.
         base = source.with_suffix("")
         if source.name != "__init__.py" and self._extension_at(base) is not None:
-            return False if self._is_compiled_without(base, name) else None
+            is_lacking = self._is_compiled_without(base, name) and not self._is_set_around(module, name)
+            return False if is_lacking else None
         stars = self._stars_of(module, source)
         if stars is None:
             return True if named else None
@@ -339,12 +342,36 @@ class Surroundings(Struct, frozen=True, kw_only=True, dict=True):
         word = name.encode()
         around, setting = module.rpartition(".")[0], re.compile(rb"\.%b\s*=[^=]" % re.escape(word))
         whole = re.compile(rb"\b%b\b" % re.escape(word))
+        if self._is_given_by_others(module):
+            return True
         while around:
             texts = [text for text in self._imported_first(around) if word in text]
             if any((whole if b"setattr(" in text else setting).search(text) for text in texts):
                 return True
             around = around.rpartition(".")[0]
         return False
+
+    def _is_given_by_others(self, module: str) -> bool:
+        """Whether a package around a module sets attributes by names that it computes, or something that the module
+        imports of its own sets them in the module that calls it: a decorator in matplotlib does.
+        """
+        if module not in self._given_by_others:
+            parents = [module[: dot.start()] for dot in re.finditer(r"\.", module)]
+            checks = [(_SETS_COMPUTED, parent) for parent in parents]
+            checks += [(_SETS_FOR_CALLERS, other) for other in self._imports_of_own(module) if other != module]
+            sources = ((pattern, self.source(other)) for pattern, other in checks)
+            texts = ((pattern, observed_fs.read_file(source)) for pattern, source in sources if source is not None)
+            last = re.escape(module.rpartition(".")[2].encode())
+            computed = re.compile(rb"\bsetattr\([^,\n]*\b%b,\s*[A-Za-z_]" % last)
+            self._given_by_others[module] = any(pattern.search(text) is not None for pattern, text in texts) or any(
+                computed.search(text) is not None for parent in parents for text in self._imported_first(parent)
+            )
+        return self._given_by_others[module]
+
+    @functools.cached_property
+    def _given_by_others(self) -> dict[str, bool]:
+        """What ``_is_given_by_others`` has answered."""
+        return {}
 
     def _imported_first(self, package: str) -> Collection[bytes]:
         """Return the sources that set attributes, among that of a package and those that it imports of its own: a few

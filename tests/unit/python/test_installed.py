@@ -86,6 +86,19 @@ class Kind(types.ModuleType):
 sys.modules[__name__].__class__ = Kind
 """
 WIDE = KIND.replace("__getattribute__", "__getattr__").replace("super().__getattr__(name)", "2")
+CALLER = """\
+import sys
+def export(function):
+    setattr(sys.modules[function.__module__], function.__name__[::-1], 1)
+    return function
+"""
+REEXPORTS = """\
+import more
+def _export(module):
+    for name in module.__all__:
+        globals()[name] = getattr(module, name)
+_export(more)
+"""
 OTHERS = {
     "other/words.py": WORDS,
     "other/computed.py": COMPUTED,
@@ -112,6 +125,12 @@ OTHERS = {
     "kept/old.py": "from . import third\nfor name in ('former', 'older'):\n    setattr(third, name, 1)\n",
     "kept/second.py": "def second(): pass\nsecond.more = 1\n",
     "kept/third.py": "here = 1\n",
+    "given/__init__.py": "from . import part\nfor n in dir(part):\n    setattr(part, n + 'er', 1)\n",
+    "given/part.py": "mak = 1\n",
+    "given/caller.py": CALLER,
+    "given/called.py": "from .caller import export\n@export\ndef here(): pass\n",
+    "exported.py": REEXPORTS,
+    "more.py": "__all__ = ['made']\nmade = 1\n",
     "other/lazy.py": "def __getattr__(name):\n    return 1\n",
     "other/sets.py": "import sys\ndef add():\n    setattr(sys.modules[__name__], 'absent', 1)\nadd()\n",
     "other/uses.py": USES,
@@ -177,7 +196,10 @@ CODES = [
         for name in ("__file__", "__builtins__", "__path__", "__version__")
     ),
     "from kept.third import former, older",
-    "from kept.third import absent",
+    "from given.part import maker",
+    "from given.called import ereh",
+    "from exported import made",
+    "from kept.fourth import absent",
     "import kept.first\nkept.first.absent",
     "import kept.second\nkept.second.more",
     "from kept import third\nthird.here, third.former",
@@ -248,6 +270,9 @@ def test_as_python_imports(code: str, in_submodule: bool, folder: Path) -> None:
         (b"\0decompress\0" + zlib.compress(b"takesgives") + b"\0", "absent", False),
         (b"\0decompress\0", "absent", None),
         (b"\0__getattr__\0", "absent", None),
+        (b"\0PyInit_compiled\0libcommon.so\0libc.so.6\0", "absent", None),
+        (b"\0libstdc++.so.6\0libopenblas-r0-f650aae0.3.3.so\0libpython3.11.so.1.0\0", "absent", False),
+        (b"\0c6ab3__mypyc.init_module\0", "absent", None),
         (b"\0decompress\0" + zlib.compress(b"__getattr__"), "absent", None),
         (b"\0from-import-* object has no __dict__ and no __all__\0", "absent", None),
     ],
