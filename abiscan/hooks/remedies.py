@@ -34,7 +34,7 @@ from abiscan.hooks.install import Inspection, Inspector, InstallerError
 from abiscan.hooks.pip import Pip
 from abiscan.hooks.plan import Plan
 from abiscan.hooks.pytorch_index import is_on_own_index, is_read, list_wanted, name_unread, words_of
-from abiscan.hooks.solution import Proposal, Solution, Task, solve
+from abiscan.hooks.solution import Solution, Task, UnverifiedSolution, solve
 from abiscan.inputs import interpreter, packages
 from abiscan.inputs.session import Session
 from abiscan.inputs.version import number_of
@@ -326,7 +326,7 @@ class _Search:
             torch=self._torch,
             same_torch=same_torch,
         )
-        proposals = list[Proposal]()
+        proposals = list[UnverifiedSolution]()
         try:
             solution = solve(task, self._pip, self._inspector, self._session, proposals.append)
         except OutOfTimeError:
@@ -454,7 +454,7 @@ class _Search:
         """Return the canonical names of what is installed for a problem."""
         return list_wanted([problem], self._torch, replacing=replacing).keys()
 
-    def _of_proposal(self, proposal: Proposal, group: Sequence[Problem]) -> Remedy:
+    def _of_proposal(self, proposal: UnverifiedSolution, group: Sequence[Problem]) -> Remedy:
         """Return versions that a search has come to, where there was no time to examine what they lead to."""
         command = self._pip.format_command(["install", *proposal.words])
         reason = "another version is needed"

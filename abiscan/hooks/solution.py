@@ -95,7 +95,7 @@ class Task(Struct, frozen=True, kw_only=True):
         }
 
 
-class Proposal(Struct, frozen=True, kw_only=True):
+class UnverifiedSolution(Struct, frozen=True, kw_only=True):
     """Arguments of ``install`` that a search has come to, before what they lead to is known.
 
     ``plan`` is what they would do, None as long as that is not known either.
@@ -105,7 +105,7 @@ class Proposal(Struct, frozen=True, kw_only=True):
     plan: Plan | None = None
 
 
-def _drop(_: Proposal) -> None:
+def _drop(_: UnverifiedSolution) -> None:
     """Nobody asks for what is not verified."""
 
 
@@ -114,7 +114,7 @@ def solve(
     installer: Installer,
     inspector: Inspector,
     session: Session,
-    announce: Callable[[Proposal], None] = _drop,
+    announce: Callable[[UnverifiedSolution], None] = _drop,
 ) -> Solution | None:
     """Return the first solution in the order of how little it changes.
 
@@ -167,7 +167,7 @@ class _Search:
         inspector: Inspector,
         session: Session,
         folder: Path,
-        announce: Callable[[Proposal], None],
+        announce: Callable[[UnverifiedSolution], None],
     ) -> None:
         self.task = task
         self._announce = announce
@@ -353,14 +353,14 @@ class _Search:
         if torch is not None and torch != self.task.plan.find_planned("torch"):
             pins["torch"] = torch.version
         pinned = arguments.pin_versions(words, pins, self.task.urls)
-        self._announce(Proposal(words=tuple(pinned)))
+        self._announce(UnverifiedSolution(words=tuple(pinned)))
         self._session.progress(f"trying {self._installer.format_command(['install', *pinned])}")
         # The proposal was made with other arguments. Only what the user will really type proves that it works.
         plan = self._rehearsed(pinned, changes_torch="torch" in pins)
         # What is there already is what fails.
         if plan is None or not (plan.packages or plan.removed or self.task.plan.packages) or self._loses(plan):
             return None
-        self._announce(Proposal(words=tuple(pinned), plan=plan))
+        self._announce(UnverifiedSolution(words=tuple(pinned), plan=plan))
         inspection = self.inspect_plan(plan, names)
         if inspection is None or inspection.problems:
             return None
