@@ -52,13 +52,32 @@ def _no_error(_module: str, _name: str | None) -> None:
     """Know of no import that fails."""
 
 
-_SETS_COMPUTED: Final = regex(rb"\bsetattr\(\s*(?!self\b|cls\b)[^,\n]+,\s*[A-Za-z_]")
+_SETS_COMPUTED: Final = regex(rb"\bsetattr\(\s*(?!(?:self|cls)\b|sys\.modules\[__name__\])([^,\n]+),\s*[A-Za-z_]")
+_ITSELF: Final = regex(rb"(?m)^[ \t]*(\w+) *= *sys\.modules\[__name__\]")
 _SETS_FOR_CALLERS: Final = regex(rb"sys\.modules\[[\w.]+\.__module__\]|\b_getframe\(\w*\)\.f_globals")
+_DONE_AT_IMPORT: Final = regex(rb"(?m)^(?:[ \t]*@([\w.]+)|(?:    )?([\w.]+)\()")
+_DEFINED: Final = regex(rb"(?m)^[ \t]*(?:def|class)\s+(\w+)")
 _SETS: Final = regex(rb"(?m)^\s*\w+(?:\.\w+)+ *=[^=]")
 _IMPORTS: Final = regex(rb"(?m)^[ \t]*(?:import ([\w.]+)|from (\.*[\w.]*) import([ \w,]*))")
 _STEPS_TO_OLD_NAMES: Final = 3
 _OWN: Final = regex(rb"(?m)^from \. import (\w+)")
 """A module that a package imports of its own."""
+
+
+def _may_set_on_others(text: bytes) -> bool:
+    """Whether a source sets attributes by names that it computes, on something else than its own module."""
+    itself = set(_ITSELF.findall(text))
+    return any(match[1].strip() not in itself for match in _SETS_COMPUTED.finditer(text))
+
+
+def _sets_for_callers(text: bytes, caller: bytes) -> bool:
+    """Whether a source sets names in the module that calls it, and that module decorates with something of it, or calls
+    that in its body or in that of a class.
+    """
+    if _SETS_FOR_CALLERS.search(text) is None:
+        return False
+    called = {word for found in _DONE_AT_IMPORT.finditer(caller) for word in (found[1] or found[2]).split(b".")}
+    return not called.isdisjoint(_DEFINED.findall(text))
 
 
 class Surroundings(Struct, frozen=True, kw_only=True, dict=True):
@@ -357,16 +376,20 @@ class Surroundings(Struct, frozen=True, kw_only=True, dict=True):
         """
         if module not in self._given_by_others:
             parents = [module[: dot.start()] for dot in re.finditer(r"\.", module)]
-            checks = [(_SETS_COMPUTED, parent) for parent in parents]
-            checks += [(_SETS_FOR_CALLERS, other) for other in self._imports_of_own(module) if other != module]
-            sources = ((pattern, self.source(other)) for pattern, other in checks)
-            texts = ((pattern, observed_fs.read_file(source)) for pattern, source in sources if source is not None)
+            others = [other for other in self._imports_of_own(module) if other != module]
+            own = self._text_of(module)
             last = re.escape(module.rpartition(".")[2].encode())
             computed = re.compile(rb"\bsetattr\([^,\n]*\b%b,\s*[A-Za-z_]" % last)
-            self._given_by_others[module] = any(pattern.search(text) is not None for pattern, text in texts) or any(
-                computed.search(text) is not None for parent in parents for text in self._imported_first(parent)
+            self._given_by_others[module] = (
+                any(_may_set_on_others(self._text_of(parent)) for parent in parents)
+                or any(_sets_for_callers(self._text_of(other), own) for other in others)
+                or any(computed.search(text) for parent in parents for text in self._imported_first(parent))
             )
         return self._given_by_others[module]
+
+    def _text_of(self, module: str) -> bytes:
+        source = self.source(module)
+        return b"" if source is None else observed_fs.read_file(source)
 
     @functools.cached_property
     def _given_by_others(self) -> dict[str, bool]:
