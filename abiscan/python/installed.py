@@ -64,6 +64,11 @@ _OWN: Final = regex(rb"(?m)^from \. import (\w+)")
 """A module that a package imports of its own."""
 
 
+def _package_at(module: str, source: Path) -> str:
+    """Return the package that relative imports of an installed module start from."""
+    return module if source.name == "__init__.py" else module.rpartition(".")[0]
+
+
 def _may_set_on_others(text: bytes) -> bool:
     """Whether a source sets attributes by names that it computes, on something else than its own module."""
     itself = set(_ITSELF.findall(text))
@@ -405,7 +410,7 @@ class Surroundings(Struct, frozen=True, kw_only=True, dict=True):
             for _step in range(_STEPS_TO_OLD_NAMES):
                 seen |= new
                 new = {name for module in new for name in self._imports_of_own(module)} - seen
-            texts = (observed_fs.read_file(source) for source in map(self.source, sorted(seen)) if source is not None)
+            texts = map(self._text_of, sorted(seen))
             self._first_sources[package] = [text for text in texts if b"setattr(" in text or _SETS.search(text)]
         return self._first_sources[package]
 
@@ -418,7 +423,7 @@ class Surroundings(Struct, frozen=True, kw_only=True, dict=True):
         source = self.source(module)
         if source is None:
             return
-        package = module if source.name == "__init__.py" else module.rpartition(".")[0]
+        package = _package_at(module, source)
         for found in _IMPORTS.finditer(observed_fs.read_file(source)):
             start = absolute_name(package, (found[1] or found[2]).decode())
             if start.partition(".")[0] == module.partition(".")[0]:
@@ -435,8 +440,7 @@ class Surroundings(Struct, frozen=True, kw_only=True, dict=True):
     def _listed_by(self, module: str) -> Collection[str] | None:
         """Return what the only statement with ``__all__`` in a source lists; None if there is none, or several."""
         if module not in self._listed:
-            source = self.source(module)
-            text = observed_fs.read_file(source) if source is not None else b""
+            text = self._text_of(module)
             try:
                 self._listed[module] = names_listed_by(parse(text)) if text.count(b"__all__") == 1 else None
             except FAILURES:
@@ -454,9 +458,7 @@ class Surroundings(Struct, frozen=True, kw_only=True, dict=True):
         What a star brings may come from further stars.
         """
         if module not in self._stars:
-            text, package = observed_fs.read_file(source), module
-            if source.name != "__init__.py":
-                package = module.rpartition(".")[0]
+            text, package = observed_fs.read_file(source), _package_at(module, source)
             may_have_any = may_have_others(text) or any(
                 self._finds_modules(f"{module}.{own[1].decode()}") for own in _OWN.finditer(text)
             )
@@ -488,8 +490,7 @@ class Surroundings(Struct, frozen=True, kw_only=True, dict=True):
 
     def _finds_modules(self, module: str) -> bool:
         """Whether a module changes how others are found: it may put another one in the place of its own package."""
-        source = self.source(module)
-        return source is not None and b"meta_path" in observed_fs.read_file(source)
+        return b"meta_path" in self._text_of(module)
 
     def _has_only_files(self, module: str) -> bool:
         """Whether the packages that a module is in have no submodules but those that are files."""

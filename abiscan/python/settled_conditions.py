@@ -47,7 +47,7 @@ _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 _IMPORTS = (ast.Import, ast.ImportFrom)
 _STAR: Final = regex(rb"import[ \t]*\*")
 _BINDING: Final = rb"%b(?<!\w%b)[ \t]*(?::[^=\n]{0,99})?=(?!=)((?:[ \t(\\]*\n)?[^\n]{0,300})"
-"""A name, and what it is bound to: ten times as fast as with ``\b`` before the name."""
+"""A name, and what it is bound to: ten times as fast as with ``\\b`` before the name."""
 _DEFINING: Final = regex(rb"\bdef[ \t]+\Z")
 _ASSIGNMENT: Final = regex(rb"[^=\n]*=(?!=)")
 _FURTHEST_WORD: Final = 200
