@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Final
 
-from abiscan.python.nodes import walk
+from abiscan.python.nodes import attribute_chain, walk
 
 _NAMED: Final = (
     *(ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef),
@@ -42,6 +42,13 @@ def names_bound_by(node: ast.AST) -> Iterator[tuple[str, str | None]]:
         yield node.rest, None
     # ``walk`` does not come to these.
     yield from ((parameter.name, None) for parameter in getattr(node, "type_params", ()))
+
+
+def full_name(node: ast.AST, origins: Mapping[str, str | None]) -> str | None:
+    """Return the full name of what an expression takes of an import, by what the names of the source stand for."""
+    root, names = attribute_chain(node)
+    origin = origins.get(root.id) if isinstance(root, ast.Name) else None
+    return None if origin is None else ".".join([origin, *names])
 
 
 def names_bound_in(node: ast.AST) -> Iterator[str]:

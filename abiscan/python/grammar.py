@@ -13,7 +13,7 @@ import sys
 from collections.abc import Callable, Iterator
 from typing import Final
 
-from abiscan.python.nodes import walk
+from abiscan.python.nodes import dotted_name, walk
 from abiscan.python.private_names import has_private_names, replace_private_names
 from abiscan.python.rejections import Newer, invalid_syntax, is_same_word
 from abiscan.regex import regex
@@ -188,7 +188,7 @@ def _newer_forms(tree: ast.AST, source: bytes) -> Iterator[Newer]:
     lines = source.split(b"\n")
     for node in walk(tree):
         for decorator in getattr(node, "decorator_list", ()):
-            if not _is_dotted_name(decorator.func if isinstance(decorator, ast.Call) else decorator):
+            if not dotted_name(decorator.func if isinstance(decorator, ast.Call) else decorator):
                 yield Newer(first=(3, 9), line=decorator.lineno, words=invalid_syntax)
         first = _first_python(node, lines)
         if first is not None:
@@ -232,12 +232,6 @@ def _closes_last(node: ast.With | ast.AsyncWith, lines: list[bytes]) -> bool:
     assert last.end_lineno is not None
     after = b"\n".join(lines[last.end_lineno - 1 :])[last.end_col_offset or 0 :].lstrip(b" \t\r\n,")
     return after.startswith(b")")
-
-
-def _is_dotted_name(node: ast.expr) -> bool:
-    while isinstance(node, ast.Attribute):
-        node = node.value
-    return isinstance(node, ast.Name)
 
 
 # ---- what Python says

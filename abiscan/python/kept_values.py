@@ -11,7 +11,7 @@ import ast
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Final
 
-from abiscan.python.nodes import walk
+from abiscan.python.nodes import dotted_name, walk
 from abiscan.regex import regex
 
 _MEASURED: Final = regex(
@@ -56,7 +56,7 @@ def _checkpoints_in(parts: Sequence[ast.AST], saves: Collection[str]) -> Iterato
     saved = {
         ast.dump(part.args[0]) if isinstance(part.args[0], ast.Name) else id(part.args[0])
         for part in parts
-        if isinstance(part, ast.Call) and part.args and _text_of(part.func) in saves
+        if isinstance(part, ast.Call) and part.args and dotted_name(part.func) in saves
     }
     for part in parts:
         if isinstance(part, ast.Assign) and isinstance(part.value, ast.Dict):
@@ -95,7 +95,7 @@ def _asked_key(node: ast.AST) -> str | None:
 def _may_be_numpy(key: str, value: ast.expr, bound: Mapping[str, Sequence[ast.expr]], numpy: Collection[str]) -> bool:
     if _is_of_numpy(value, bound, numpy):
         return True
-    is_kept = isinstance(value, ast.Attribute) and _text_of(value) in bound
+    is_kept = isinstance(value, ast.Attribute) and dotted_name(value) in bound
     return is_kept and _MEASURED.fullmatch(key) is not None and not _is_plain(value, bound)
 
 
@@ -112,7 +112,7 @@ def _is_of_numpy(value: ast.expr, bound: Mapping[str, Sequence[ast.expr]], numpy
             if root in numpy and last not in _PLAIN_METHODS:
                 return True
         elif isinstance(node, (ast.Name, ast.Attribute)):
-            waiting += bound.get(_text_of(node), ())
+            waiting += bound.get(dotted_name(node), ())
         elif isinstance(node, (ast.Tuple, ast.List)):
             waiting += node.elts
         elif isinstance(node, ast.IfExp):
@@ -137,7 +137,7 @@ def _is_plain(value: ast.expr, bound: Mapping[str, Sequence[ast.expr]]) -> bool:
             if last not in _PLAIN_METHODS | _TENSORS and getattr(node.func, "id", "") not in _PLAIN:
                 return False
         elif isinstance(node, (ast.Name, ast.Attribute)):
-            values = bound.get(_text_of(node))
+            values = bound.get(dotted_name(node))
             if not values:
                 return False
             waiting += values
@@ -156,11 +156,11 @@ def _bound_attributes(cls: ast.ClassDef) -> dict[str, list[ast.expr]]:
             for target in node.targets if isinstance(node, ast.Assign) else [node.target]:
                 # What is taken back from a checkpoint is what was kept in it.
                 if isinstance(target, ast.Attribute) and _asked_key(node.value) is None:
-                    bound.setdefault(_text_of(target), []).append(node.value)
+                    bound.setdefault(dotted_name(target), []).append(node.value)
         elif isinstance(node, ast.Call) and getattr(node.func, "attr", "") in _ADDING and node.args:
             owner = getattr(node.func, "value", None)
             if isinstance(owner, ast.Attribute):
-                bound.setdefault(_text_of(owner), []).append(node.args[-1])
+                bound.setdefault(dotted_name(owner), []).append(node.args[-1])
     return {name: values for name, values in bound.items() if name.startswith("self.")}
 
 
@@ -177,14 +177,5 @@ def _bound_names(
     return bound
 
 
-def _text_of(node: ast.AST) -> str:
-    """Return a dotted name; nothing for any other expression."""
-    names: list[str] = []
-    while isinstance(node, ast.Attribute):
-        names.append(node.attr)
-        node = node.value
-    return ".".join([node.id, *reversed(names)]) if isinstance(node, ast.Name) else ""
-
-
 def _root_of(node: ast.AST) -> str:
-    return _text_of(node).partition(".")[0]
+    return dotted_name(node).partition(".")[0]

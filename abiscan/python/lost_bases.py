@@ -12,7 +12,7 @@ from typing import Final
 
 from msgspec import Struct
 
-from abiscan.python.bound_names import names_bound_by
+from abiscan.python.bound_names import full_name, names_bound_by
 from abiscan.python.library import PythonCode
 from abiscan.python.nodes import child_nodes, walk
 from abiscan.python.sources import is_for_users
@@ -176,13 +176,3 @@ def _origins_in(tree: ast.Module) -> Mapping[str, str | None]:
         for name, origin in names_bound_by(node):
             origins[name] = origin if origins.get(name, origin) == origin else None
     return origins
-
-
-def full_name(node: ast.expr, origins: Mapping[str, str | None]) -> str | None:
-    """Return the full name of what an expression takes of an import, by what the names of the source stand for."""
-    attributes: list[str] = []
-    while isinstance(node, ast.Attribute):
-        attributes.append(node.attr)
-        node = node.value
-    origin = origins.get(node.id) if isinstance(node, ast.Name) else None
-    return None if origin is None else ".".join([origin, *reversed(attributes)])

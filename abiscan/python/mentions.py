@@ -35,7 +35,7 @@ from abiscan.python.grammar import ANNOTATED_LAZILY
 from abiscan.python.late_bodies import has_late_parameters, statements_with
 from abiscan.python.library import PythonCode
 from abiscan.python.model import Answer
-from abiscan.python.nodes import TryStar, child_nodes, walk
+from abiscan.python.nodes import TryStar, attribute_chain, child_nodes, dotted_name, walk
 from abiscan.python.operator_calls import (
     FAKES,
     METHODS,
@@ -521,7 +521,7 @@ class Mentions:
         if self._names.release is None:
             return None
         # Few packages have a condition where it matters.
-        from abiscan.python.version_names import full_name
+        from abiscan.python.version_names import full_name_found
         from abiscan.python.version_names import is_version as is_version_there
         from abiscan.python.version_tests import Found, truth_of
 
@@ -534,7 +534,7 @@ class Mentions:
             return isinstance(node, ast.Attribute) and self._full_name(node, scope)[1] in _VERSIONS
 
         def has(owner: ast.expr, name: str, here: Find) -> bool | None:
-            return self._has(self._full_name(owner, scope)[1] if here is find else full_name(owner, here), name)
+            return self._has(self._full_name(owner, scope)[1] if here is find else full_name_found(owner, here), name)
 
         return truth_of(test, self._names.release, is_version, find, has)
 
@@ -555,17 +555,14 @@ class Mentions:
     def _find(self) -> Find:
         return self._settled.find_in(self._file)
 
-    def _full_name(self, node: ast.expr, scope: _Scope) -> tuple[ast.expr, str | None, str | None]:
+    def _full_name(self, node: ast.expr, scope: _Scope) -> tuple[ast.AST, str | None, str | None]:
         """Return what attributes are taken of, their full name if that is of torch, and what the first part is."""
-        parts: list[str] = []
-        while isinstance(node, ast.Attribute):
-            parts.append(node.attr)
-            node = node.value
-        if not isinstance(node, ast.Name):
-            return node, None, None
-        name = node.id
+        root, attributes = attribute_chain(node)
+        if not isinstance(root, ast.Name):
+            return root, None, None
+        name = root.id
         origin = next((names[name] for names in scope.origins if name in names), None)
-        return node, None if origin is None else ".".join([origin, *reversed(parts)]), origin
+        return root, None if origin is None else ".".join([origin, *attributes]), origin
 
     def _mentions_in_children(self, node: ast.AST, scope: _Scope) -> Iterator[Mention]:
         for part in child_nodes(node):
@@ -641,10 +638,9 @@ class Mentions:
 
     def _of_object(self, node: ast.Attribute, cls: str, scope: _Scope) -> Iterator[Mention]:
         """Yield a mention of what is taken of an object, if its class lacks that."""
-        while isinstance(node.value, ast.Attribute):
-            node = node.value
-        full = f"{cls}.{node.attr}"
-        if full in self._wanted and isinstance(node.ctx, ast.Load) and node.attr in self._names.removed_from(cls):
+        first = attribute_chain(node)[1][0]
+        full = f"{cls}.{first}"
+        if full in self._wanted and isinstance(node.ctx, ast.Load) and first in self._names.removed_from(cls):
             yield self._name_mention(full, node.lineno, scope, how="object")
 
     def _objects_in(self, node: ast.AST, scope: _Scope) -> dict[str, str]:
@@ -942,13 +938,8 @@ def _is_plain_alias(node: ast.Assign) -> bool:
 
 
 def _name_of_torch(node: ast.Attribute) -> str | None:
-    names: list[str] = []
-    value: ast.expr = node
-    while isinstance(value, ast.Attribute):
-        names.append(value.attr)
-        value = value.value
-    is_of_torch = isinstance(value, ast.Name) and value.id == "torch"
-    return ".".join(["torch", *reversed(names)]) if is_of_torch else None
+    name = dotted_name(node)
+    return name if name.startswith("torch.") else None
 
 
 def _with_origins(scope: _Scope, origins: Origins, *, is_class: bool = False) -> _Scope:

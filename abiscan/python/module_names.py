@@ -11,7 +11,7 @@ from msgspec import Struct, field
 
 from abiscan.python.dynamic_names import absolute_name
 from abiscan.python.grammar import FAILURES, parse
-from abiscan.python.nodes import TryStar
+from abiscan.python.nodes import TryStar, attribute_chain
 from abiscan.python.targets import bound_names
 from abiscan.python.written import write_expression
 from abiscan.regex import regex
@@ -397,9 +397,8 @@ def _bind_computed(key: ast.expr, names: ModuleNames) -> None:
 
 
 def _root_name(node: ast.expr) -> str | None:
-    while isinstance(node, ast.Attribute):
-        node = node.value
-    return node.id if isinstance(node, ast.Name) else None
+    root = attribute_chain(node)[0]
+    return root.id if isinstance(root, ast.Name) else None
 
 
 def _identifiers_in(node: ast.expr) -> Iterator[str]:

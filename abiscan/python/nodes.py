@@ -52,6 +52,22 @@ def child_nodes(node: ast.AST) -> list[ast.AST]:
     return nodes
 
 
+def attribute_chain(node: ast.AST) -> tuple[ast.AST, list[str]]:
+    """Return what the attributes ``x.a.b`` are taken of, and their names in that order; any other node with none."""
+    names: list[str] = []
+    while isinstance(node, ast.Attribute):
+        names.append(node.attr)
+        node = node.value
+    names.reverse()
+    return node, names
+
+
+def dotted_name(node: ast.AST) -> str:
+    """Return the text of a name and its attributes (``torch.nn.Linear``); nothing for any other expression."""
+    root, names = attribute_chain(node)
+    return ".".join([root.id, *names]) if isinstance(root, ast.Name) else ""
+
+
 def walk(node: ast.AST) -> Iterator[ast.AST]:
     """Yield a node, and all that are inside of it; in no order that matters."""
     waiting = [node]

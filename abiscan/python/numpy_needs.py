@@ -19,7 +19,7 @@ from abiscan.python.bound_names import names_bound_by
 from abiscan.python.library import PythonCode
 from abiscan.python.mentions import LaterUse
 from abiscan.python.model import Answer, PythonLine, World
-from abiscan.python.nodes import TryStar, child_nodes, walk
+from abiscan.python.nodes import TryStar, attribute_chain, child_nodes, walk
 from abiscan.python.private_names import written_name
 from abiscan.python.sources import is_for_users
 from abiscan.python.torch_names import Companions, TorchNames
@@ -159,13 +159,9 @@ class _Uses:
                 yield from ((name, node.lineno, "from") for name in taken if name in self._went)
 
     def _name_of(self, node: ast.Attribute) -> str:
-        names: list[str] = []
-        value: ast.expr = node
-        while isinstance(value, ast.Attribute):
-            names.append(value.attr)
-            value = value.value
-        is_numpy = isinstance(value, ast.Name) and value.id in self._aliases
-        return ".".join((_NUMPY, *reversed(names))) if is_numpy else ""
+        root, names = attribute_chain(node)
+        is_numpy = isinstance(root, ast.Name) and root.id in self._aliases
+        return ".".join((_NUMPY, *names)) if is_numpy else ""
 
 
 class _Unguarded:

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator, Sequence
 
 from abiscan.python.bound_names import names_bound_by
-from abiscan.python.nodes import child_nodes, walk
+from abiscan.python.nodes import child_nodes, dotted_name, walk
 from abiscan.regex import regex
 
 _VERSION = regex(r"torch\.(__version__|version|torch_version)(\.\w+)*")
@@ -38,20 +38,16 @@ def asks_version(expressions: Sequence[ast.AST], around: Sequence[Bindings]) -> 
 
 def _is_version(node: ast.AST) -> bool:
     if isinstance(node, ast.Attribute):
-        return _VERSION.fullmatch(_dotted_name(node)) is not None
+        return _VERSION.fullmatch(dotted_name(node)) is not None
     if isinstance(node, ast.ImportFrom):
         return any(_VERSION.fullmatch(f"{node.module}.{alias.name}") for alias in node.names)
-    if isinstance(node, ast.Call) and _VERSION_OF.fullmatch(_dotted_name(node.func)):
+    if isinstance(node, ast.Call) and _VERSION_OF.fullmatch(_last_name(node.func)):
         return any(isinstance(alias, ast.Constant) and alias.value in _DISTRIBUTIONS for alias in node.args)
     return False
 
 
-def _dotted_name(node: ast.AST) -> str:
-    parts = []
-    while isinstance(node, ast.Attribute):
-        parts.append(node.attr)
-        node = node.value
-    return ".".join([node.id if isinstance(node, ast.Name) else "", *reversed(parts)])
+def _last_name(node: ast.expr) -> str:
+    return node.attr if isinstance(node, ast.Attribute) else dotted_name(node)
 
 
 def bindings_of(body: ast.AST) -> Bindings:

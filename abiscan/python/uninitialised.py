@@ -11,9 +11,9 @@ import ast
 from collections.abc import Iterator
 from typing import Final
 
+from abiscan.python.bound_names import full_name
 from abiscan.python.changed_defaults import ChangedDefault
 from abiscan.python.library import PythonCode
-from abiscan.python.lost_bases import full_name
 from abiscan.python.mentions import LaterUse, make_origins
 from abiscan.python.nodes import walk
 from abiscan.python.sources import is_for_users

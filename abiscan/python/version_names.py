@@ -6,10 +6,10 @@ import ast
 import functools
 from typing import Final
 
-from abiscan.python.bound_names import names_bound_by, names_bound_in
+from abiscan.python.bound_names import full_name, names_bound_by, names_bound_in
 from abiscan.python.dynamic_names import absolute_name, package_of
 from abiscan.python.library import LocatedModule, PythonCode
-from abiscan.python.nodes import walk
+from abiscan.python.nodes import attribute_chain, walk
 from abiscan.python.sole_bindings import sole_bindings
 from abiscan.python.version_tests import Find, Found
 
@@ -55,16 +55,11 @@ def inside(function: ast.FunctionDef | ast.AsyncFunctionDef, around: Find) -> Fi
     return find
 
 
-def full_name(node: ast.expr, find: Find) -> str | None:
+def full_name_found(node: ast.expr, find: Find) -> str | None:
     """Return the full name of what an expression takes of a module that is imported as a whole or by parts."""
-    parts: list[str] = []
-    while isinstance(node, ast.Attribute):
-        parts.append(node.attr)
-        node = node.value
-    found = find(node.id) if isinstance(node, ast.Name) else None
-    origins = dict(names_bound_by(found.statement)) if found else {}
-    origin = origins.get(node.id) if isinstance(node, ast.Name) else None
-    return None if origin is None else ".".join([origin, *reversed(parts)])
+    root = attribute_chain(node)[0]
+    found = find(root.id) if isinstance(root, ast.Name) else None
+    return full_name(node, dict(names_bound_by(found.statement))) if found else None
 
 
 def is_version(node: ast.expr, find: Find) -> bool:
