@@ -17,6 +17,12 @@ if TYPE_CHECKING:
 METADATA_RULES: Final = frozenset(("declared-requirement-wrong", "variant-property-wrong"))
 """The rules about what a wheel states: their findings are about other systems than the one at hand."""
 
+REFUSED_BY_PACKAGE: Final = "refused-by-package"
+"""The rule whose findings quote the package, instead of torch."""
+
+PYTHON_RULES: Final = frozenset((REFUSED_BY_PACKAGE, "lost-torch-base", "missing-torch-name", "rejected-torch-call"))
+"""The rules about what the Python code of a package does once it is called."""
+
 
 @functools.total_ordering
 class Effect(enum.Enum):

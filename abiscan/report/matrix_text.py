@@ -9,7 +9,7 @@ from typing import Final, TypeVar
 
 from abiscan.binary.mangling import demangle
 from abiscan.extension.built_for import Clue, Kind, span
-from abiscan.findings import Effect
+from abiscan.findings import PYTHON_RULES, Effect
 from abiscan.regex import regex
 from abiscan.report.line import Page, StyledLine
 from abiscan.report.marks import STYLES
@@ -32,7 +32,6 @@ from abiscan.results.matrix import (
     rules_of,
     verdict_mark,
 )
-from abiscan.rules import lost_torch_base, missing_torch_name, refused_by_package, rejected_torch_call
 from abiscan.words import clean, first_line, listed, plural, ranges
 
 _GOOD: Final = frozenset("✓◐")
@@ -234,18 +233,13 @@ def _condition_lines(row: PackageRow, columns: Sequence[Column]) -> Iterator[Sty
         yield StyledLine(f"  * {spans}: {clean(condition)}")
 
 
-_NOTES: Final = frozenset(
-    rule.RULE.name for rule in (missing_torch_name, rejected_torch_call, refused_by_package, lost_torch_base)
-)
-
-
 def _note_lines(row: PackageRow) -> Iterator[StyledLine]:
     """Yield what certainly fails later in the code of a package, once for all releases on which it does."""
     notes: dict[tuple[str, str, str | None], list[str]] = {}
     places: dict[tuple[str, str, str | None], Sequence[str]] = {}
     for release, result in row.results.items():
         for finding in result.own_findings:
-            if finding.rule not in _NOTES or finding.effect is Effect.NOTE:
+            if finding.rule not in PYTHON_RULES or finding.effect is Effect.NOTE:
                 continue
             key = finding.rule, finding.message.partition(" ")[0], finding.says
             notes.setdefault(key, []).append(release)

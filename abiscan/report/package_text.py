@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import Final
 
 from abiscan.binary.mangling import demangle
-from abiscan.findings import Effect
+from abiscan.findings import REFUSED_BY_PACKAGE, Effect
 from abiscan.python.model import Channel, HowLoaded
 from abiscan.regex import regex
 from abiscan.report.fixes import FIX, fix_lines, shared_fixes
@@ -16,7 +16,6 @@ from abiscan.results.causes import Cause, group_causes
 from abiscan.results.check import Report, Result
 from abiscan.results.needs import newest_needs
 from abiscan.results.package import PackageResult, PackageVerdict, UsedLibrary
-from abiscan.rules import refused_by_package
 from abiscan.words import clean, first_line, listed, plural
 
 _STYLES: Final = {
@@ -217,7 +216,7 @@ def _cause_lines(cause: Cause, shared: Collection[str], *, verbose: bool) -> Ite
         yield StyledLine(f"    … {hidden} more (use -v to show them)", style="dim")
     if finding.says:
         notice = finding.says if verbose else first_line(finding.says)
-        speaker = "the package" if finding.rule == refused_by_package.RULE.name else "torch"
+        speaker = "the package" if finding.rule == REFUSED_BY_PACKAGE else "torch"
         yield StyledLine(f"  = {speaker} says: {_make_readable(notice, verbose=verbose)}")
     if len(cause.files) > 1:
         names = listed(cause.files, len(cause.files) if verbose else _FILES_SHOWN)

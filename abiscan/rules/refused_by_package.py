@@ -23,7 +23,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from abiscan.findings import Confidence, Effect, Evidence, Finding, rule
+from abiscan.findings import REFUSED_BY_PACKAGE, Confidence, Effect, Evidence, Finding, rule
 from abiscan.linkage.linkage import Linkage
 from abiscan.words import plural
 
@@ -58,4 +58,4 @@ def list_findings(refusals: Sequence[OwnRefusal], package: str, torch: str) -> I
     )
 
 
-RULE = rule("refused-by-package", __doc__, find_problems)
+RULE = rule(REFUSED_BY_PACKAGE, __doc__, find_problems)

@@ -6,7 +6,7 @@ import posixpath
 from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from itertools import groupby
 from operator import attrgetter
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from abiscan.binary.elf import SharedObject
 from abiscan.extension.examined import ExaminedTarget
@@ -53,10 +53,6 @@ if TYPE_CHECKING:
     from abiscan.python.mentions import LaterUse
     from abiscan.verdict.image_world import ImageWorld
 
-LATER_RULES: Final = frozenset(
-    {missing_torch_name.RULE, rejected_torch_call.RULE, refused_by_package.RULE, lost_torch_base.RULE}
-)
-"""The rules on what Python code does once it is called."""
 # The package is imported by then, whether or not one of these loads.
 _OPTIONAL = (HowLoaded.GUARDED, HowLoaded.CONDITIONAL, HowLoaded.ON_DEMAND, HowLoaded.UNKNOWN)
 

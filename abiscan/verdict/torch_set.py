@@ -14,7 +14,7 @@ from msgspec import Struct
 from abiscan.binary.elf import Machine
 from abiscan.errors import InputError
 from abiscan.extension.examined import ExaminedTarget
-from abiscan.findings import Finding, Rule
+from abiscan.findings import PYTHON_RULES, Finding, Rule
 from abiscan.gpu.devices import Hardware
 from abiscan.inputs.files import Files
 from abiscan.inputs.kinds import TargetKind
@@ -44,7 +44,6 @@ from abiscan.verdict.checker import Checker
 from abiscan.verdict.hardware import hardware_of
 from abiscan.verdict.neighbours import OtherPackages
 from abiscan.verdict.package import (
-    LATER_RULES,
     beyond_tag,
     later_findings,
     other_later_findings,
@@ -252,7 +251,7 @@ class TorchSet:
         facts = package.facts(with_conditions=with_conditions)
         result = package_result(facts, results)
         own: list[Finding] = []
-        if with_findings and not LATER_RULES.isdisjoint(self.rules):
+        if with_findings and not PYTHON_RULES.isdisjoint(rule.name for rule in self.rules):
             own += later_findings(package.later_uses, facts, result, self.rules)
             own += other_later_findings(package, result, self.rules)
         if with_findings and platform_tag_wrong.RULE in self.rules:
