@@ -623,12 +623,12 @@ def _make_source(
     target: TargetLike, folder: Path, python: str | None, session: Session, stack: contextlib.ExitStack
 ) -> Source:
     from abiscan.inputs.isolation import turn_of
+    from abiscan.inputs.kinds import is_address
     from abiscan.inputs.packages import (
         Distribution,
         FetchedSource,
         FetchedWheel,
         RemoteWheel,
-        is_address,
         is_name,
         require_existing,
         resolve_target,

@@ -9,7 +9,7 @@ from typing import Final
 
 from msgspec import Struct
 
-from abiscan.binary.elf import Machine
+from abiscan.binary.machines import Machine
 from abiscan.regex import regex
 
 PE_MAGIC: Final = b"MZ"

@@ -11,7 +11,7 @@ from typing import Any
 import click
 
 import abiscan
-from abiscan.inputs.kinds import is_lock_name
+from abiscan.inputs.kinds import is_address, is_lock_name
 from abiscan.words import did_you_mean
 
 
@@ -71,7 +71,6 @@ class _Commands(click.Group):
                 with process.scratch_folder():
                     return self._invoke(ctx)
             from abiscan.inputs.isolation import Confinement
-            from abiscan.inputs.packages import is_address
 
             # ``matrix --versions`` reads wheels from an index, as do locks, and a target may be a wheel on a server.
             online = command in self.READING_ONLINE or any(

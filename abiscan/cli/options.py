@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import click
 
-from abiscan.binary.elf import Machine
+from abiscan.binary.machines import Machine
 from abiscan.inputs.index_options import IndexOptions
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from msgspec import Struct
 
-from abiscan.binary.elf import Machine
+from abiscan.binary.machines import Machine
 from abiscan.cpu.processors import Cpu, level_of
 
 

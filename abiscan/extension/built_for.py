@@ -24,7 +24,6 @@ from msgspec import Struct
 from abiscan.binary.elf import Machine
 from abiscan.binary.ownership import is_torch_symbol
 from abiscan.dispatch.keys import keys_of
-from abiscan.inputs.sources import Extension, Target
 from abiscan.inputs.version import TorchVersion
 from abiscan.torches import embedded
 from abiscan.torches.headers import releases_asserting
@@ -32,6 +31,7 @@ from abiscan.words import plural
 
 if TYPE_CHECKING:
     from abiscan.inputs.requirement import Metadata
+    from abiscan.inputs.sources import Extension, Target
 
 # A package may define a few of torch's names itself, or be built with a modified header.
 _TOLERANCE: Final = 50

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from msgspec import Struct
 
@@ -21,11 +21,13 @@ from abiscan.emulation import recover
 from abiscan.extension.built_for import BuiltFor, span, with_keys
 from abiscan.gaps import Gap
 from abiscan.inputs.files import ElfSource, identify_content
-from abiscan.inputs.sources import Extension
 from abiscan.inputs.version import TorchVersion
 from abiscan.registrations import Registrations
 from abiscan.torches import embedded
 from abiscan.torches.layouts import find_layout
+
+if TYPE_CHECKING:
+    from abiscan.inputs.sources import Extension
 
 _Found = TypeVar("_Found")
 

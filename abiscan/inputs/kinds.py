@@ -14,6 +14,7 @@ _CONDA_SUFFIXES: Final = (".conda", ".tar.bz2")
 _CONDA: Final = regex(r"[^/]+-[^-/]+-[^-/]+(\.conda|\.tar\.bz2)")
 _LIBRARY: Final = regex(r"\.(so(\.[0-9]+)*|pyd|dll|dylib)$")
 _LOCK_SUFFIXES: Final = (".lock", ".toml", ".txt")
+_ADDRESS: Final = regex(r"https?://[^#?]+\.whl([#?]|$)")
 _SOURCE_ARCHIVE: Final = regex(r"\.(tar(\.\w+)?|tgz|tbz2?|txz|zip)$")
 
 
@@ -69,6 +70,11 @@ def looks_like_file(word: str) -> bool:
     """Whether a word is the path of a file that is not there, and not the name of a package."""
     is_path = "/" in word or "\\" in word
     return is_path or word.endswith((_WHEEL_SUFFIX, *_CONDA_SUFFIXES)) or _LIBRARY.search(word) is not None
+
+
+def is_address(target: str) -> bool:
+    """Whether a target is a wheel on a server."""
+    return _ADDRESS.match(target) is not None
 
 
 def is_lock_name(word: str) -> bool:

@@ -45,7 +45,6 @@ _NO_WHEEL: Final = "check that there is a wheel for this Python and machine"
 _OUT_OF_MEMORY: Final = regex(r"MemoryError(:.*)?\s*$", re.MULTILINE)
 _STATUS: Final = regex(r"too many (\d{3}) error|(\d{3}) (?:Client|Server) Error")
 _TIMED_OUT: Final = regex(r"timed out|didn't respond within")  # pip says the second since 26.3
-_ADDRESS: Final = regex(r"https?://[^#?]+\.whl([#?]|$)")
 _DRIVE: Final = regex(r"/[A-Za-z]:/")
 
 
@@ -295,11 +294,6 @@ def pip_command(python: str | None) -> list[str]:
     if find_installed("pip", sys.path) is not None:
         return programs.python_command(sys.executable, "-m", "pip", "--python", executable)
     raise InputError(executable, "has no pip", f"run: {executable} -m ensurepip")
-
-
-def is_address(target: str) -> bool:
-    """Whether a target is a wheel on a server."""
-    return _ADDRESS.match(target) is not None
 
 
 def fetch_wheel(requirement: str, folder: Path, python: str | None, options: Sequence[str] = ()) -> Path:

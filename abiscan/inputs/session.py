@@ -6,13 +6,15 @@ import contextlib
 import os
 from collections.abc import Callable
 from pathlib import Path
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 from msgspec import Struct
 
 from abiscan.inputs import isolation
-from abiscan.inputs.files import Files
 from abiscan.inputs.index_options import FROM_SETTINGS, IndexOptions
+
+if TYPE_CHECKING:
+    from abiscan.inputs.files import Files
 
 Progress: TypeAlias = Callable[[str], None]
 """Called with a few words at the beginning of each step that takes seconds."""
@@ -55,6 +57,8 @@ class Session(Struct, frozen=True, kw_only=True):
 
     def files(self) -> Files:
         """Return the files on the disk, with no wheel mounted yet."""
+        from abiscan.inputs.files import Files  # a result that was kept needs none
+
         return Files()
 
 

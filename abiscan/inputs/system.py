@@ -10,9 +10,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
-from abiscan.binary.elf import Machine
 from abiscan.binary.image import ImageSystem
-from abiscan.binary.machines import machine_of_name
+from abiscan.binary.machines import Machine, machine_of_name
 from abiscan.inputs import observed_fs
 from abiscan.regex import regex
 

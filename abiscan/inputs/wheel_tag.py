@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Mapping
-from importlib import resources
 from typing import Final, TypeAlias
 
 from abiscan.regex import regex
@@ -127,4 +126,6 @@ def _version_families() -> frozenset[str]:
 
 
 def _read_data(name: str) -> str:
+    from importlib import resources
+
     return resources.files("abiscan.inputs").joinpath("data", name).read_text("utf-8")

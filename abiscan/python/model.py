@@ -7,13 +7,15 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Mapping
-from typing import Final, Protocol
+from typing import TYPE_CHECKING, Final, Protocol
 
 from msgspec import Struct, field
 
 from abiscan.cpu.processors import Cpu
-from abiscan.python.torch_names import TorchNames
 from abiscan.words import first_line
+
+if TYPE_CHECKING:
+    from abiscan.python.torch_names import TorchNames
 
 
 class PythonLine(Struct, frozen=True, order=True, kw_only=True):

@@ -8,7 +8,6 @@ from __future__ import annotations
 import contextlib
 import json
 from collections.abc import Mapping
-from importlib import resources
 from typing import TYPE_CHECKING, Any
 
 import msgspec.json
@@ -82,5 +81,7 @@ def read_schema(command: str, version: int = 1) -> dict[str, Any]:
         --api-version`` of a torch and of an extension, ``ops-model`` for ``ops`` of a saved model
     :param version: of the format; ``doctor`` has 1 and 2, and writes 2 by default
     """
+    from importlib import resources
+
     text = resources.files("abiscan.results").joinpath(f"schema/{command}-v{version}.json").read_text("utf-8")
     return json.loads(text)  # type: ignore[no-any-return]

@@ -57,6 +57,17 @@ def test_nothing_of_torch_is_imported(bad: Path, torch: Path) -> None:
     assert (done.code, done.err) == (1, "False\n")
 
 
+@pytest.mark.parametrize("command", ["check", "matrix"])
+def test_what_computes_a_result_is_not_imported_to_print_it_again(bad: Path, tmp_path: Path, command: str) -> None:
+    before = "import atexit, sys; atexit.register(lambda: print(*sys.modules, file=sys.stderr))"
+    words, env = (command, bad, "--torch", TORCH), {"XDG_CACHE_HOME": str(tmp_path / "cache")}
+    first, again = (run(*words, before=before, env=env) for _ in range(2))
+    assert (again.code, again.out) == (first.code, first.out)
+    computing = {"abiscan.rules", "abiscan.inputs.sources", "abiscan.python.torch_names"}
+    assert computing <= set(first.err.split())
+    assert not computing & set(again.err.split())
+
+
 @pytest.mark.parametrize(("settings", "colored"), [({}, True), ({"NO_COLOR": "1"}, False)])
 def test_color_on_a_terminal_alone(bad: Path, torch: Path, settings: dict[str, str], *, colored: bool) -> None:
     done = on_terminal("check", bad, "--torch", torch, "-q", env=settings, streams=("stdout",))

@@ -18,9 +18,9 @@ from abiscan.inputs import cuda_wheels, gpu_tools, packages, programs, wheel_tag
 from abiscan.inputs.cuda_wheels import brought_libraries
 from abiscan.inputs.gpu_tools import NativeGpu, native_driver, native_gpus
 from abiscan.inputs.image_files import is_torch_image
-from abiscan.inputs.kinds import TargetKind, is_lock_name, kind_of, looks_like_file, may_be_package
+from abiscan.inputs.kinds import TargetKind, is_address, is_lock_name, kind_of, looks_like_file, may_be_package
 from abiscan.inputs.loader_cache import read_cache
-from abiscan.inputs.packages import explain_unfetched, fetch_wheels, is_address, is_library, path_of_url, pip_error
+from abiscan.inputs.packages import explain_unfetched, fetch_wheels, is_library, path_of_url, pip_error
 from abiscan.inputs.requirements_file import has_password, read_requirements
 from abiscan.inputs.target_list import target_names
 from abiscan.inputs.target_system import LinuxSystem, target_system
