@@ -12,12 +12,11 @@ from abiscan.binary.elf import Machine, SharedObject
 from abiscan.binary.ownership import is_of_gpu_vendor
 from abiscan.binary.registration_api import registers_anything
 from abiscan.extension.built_for import BuiltFor, infer_built_for
-from abiscan.inputs import branches, isolation
+from abiscan.inputs import isolation
 from abiscan.inputs.files import ElfSource
 from abiscan.inputs.session import Session
 from abiscan.inputs.sources import Extension, Source, Target, name_of, read_target
 from abiscan.inputs.version import TorchVersion
-from abiscan.linkage.model import Module
 from abiscan.torches import embedded
 
 if TYPE_CHECKING:
@@ -25,6 +24,7 @@ if TYPE_CHECKING:
     from abiscan.extension.gpu import ExtensionGpu
     from abiscan.extension.inventory import Inventory
     from abiscan.linkage.layout_drift import SharedClasses
+    from abiscan.linkage.model import Module
     from abiscan.registrations import NotRun, Registrations
 
 _WORTH_SPLITTING: Final = 16 << 20
@@ -94,6 +94,7 @@ class ExaminedTarget:
             return
         from abiscan.emulation import prepare
         from abiscan.extension.inventory import recover_registrations
+        from abiscan.inputs import branches
 
         origins = self.origins
         # Before the processes are started, so that they share what is imported and read.

@@ -341,12 +341,13 @@ def report_json(report: Report) -> ReportJson:
 
 def _result_json(result: Result) -> ResultJson:
     from abiscan.results import check_document as form
+    from abiscan.results.cpus import cpu_json
 
     error = result.call_error
     return form.ResultJson.of(
         result,
         findings=[form.finding_json(finding) for finding in result.findings],
-        cpu=result.cpu and form.cpu_json(result.cpu),
+        cpu=result.cpu and cpu_json(result.cpu),
         gaps=[form.GapJson.of(gap) for gap in result.gaps],
         suppressed=[
             form.finding_json(item.finding, form.SuppressedJson, reason=item.reason, source=item.source)

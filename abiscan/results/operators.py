@@ -28,7 +28,7 @@ from abiscan.registrations import (
     Registration,
     Registrations,
 )
-from abiscan.results.check_document import CpuJson, cpu_json
+from abiscan.results.cpus import CpuJson, cpu_json
 from abiscan.results.document import Document, JsonObject
 from abiscan.results.fields import Count, OperatorName, Several
 from abiscan.results.gpus import GpuGapJson
