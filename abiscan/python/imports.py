@@ -590,6 +590,8 @@ class PythonInterpreter(Calls):
             return
         package = self._package_of(scope.module)
         name = absolute_name(package, "." * node.level + (node.module or ""))
+        if node.level and not package:
+            raise thrown(ImportError, "attempted relative import with no known parent package")
         if node.level > len(package.split(".")) or not name:
             raise thrown(ImportError, "attempted relative import beyond top-level package")
         module = self.import_module(name)

@@ -451,7 +451,7 @@ def surroundings_of(torch: Torch, package: Package) -> Surroundings:
         system_has=functools.partial(_system_has, executable),
         has_tool=has_tool,
         packages_have=functools.partial(_packages_have, search_path),
-        is_final=installed,
+        is_final=True,
     )
 
 

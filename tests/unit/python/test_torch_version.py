@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Final
 
 import pytest
 
+from abiscan.python.installed import Surroundings, installed_in
 from abiscan.python.model import Raised
+from tests.fakes import install
 from tests.unit.python.packages import FakeWorld, reading_of
 
 START: Final = """
@@ -105,3 +108,23 @@ def test_lightning_compares_the_version_of_torch(release: str, more: str) -> Non
     raised = raised_by(f"{ask}'torch', operator.ge, '2.{int(bool(more))}'{more})\nraise ValueError(NEW)", release)
     assert raised is not None
     assert raised.message == str(release != "1.13.1")
+
+
+@pytest.mark.parametrize(("version", "raises"), [("0.15.2", True), ("0.15.3", False)])
+def test_lightning_takes_an_import_that_fails_for_an_absent_package(version: str, raises: bool, tmp_path: Path) -> None:
+    """Since 0.15.3 it catches a RuntimeError, such as that of torchvision beside another build of torch."""
+    utilities = {f"lightning_utilities/{path}": "" for path in ("__init__.py", "core/__init__.py")}
+    utilities["lightning_utilities/core/imports.py"] = "def compare_version(): ...\n"
+    install(tmp_path, "lightning-utilities", {}, version=version, requires="", files=utilities)
+    install(
+        tmp_path, "packaging", {}, files={"packaging/__init__.py": "", "packaging/version.py": "class Version: ...\n"}
+    )
+    ask = "import operator\nfrom lightning_utilities.core.imports import compare_version\n"
+    files = {
+        "p/__init__.py": f"{ask}NEW = compare_version('p.other', operator.ge, '1')\nraise ValueError(NEW)",
+        "p/other.py": "raise RuntimeError('operator torchvision::nms does not exist')",
+    }
+    around = Surroundings(folders=(tmp_path,), installed=installed_in((tmp_path,)), is_final=True)
+    raised = reading_of(files, around=around).imports[0].raised
+    assert isinstance(raised, Raised)
+    assert raised.exception == ("RuntimeError" if raises else "ValueError")

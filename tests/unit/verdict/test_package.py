@@ -29,7 +29,7 @@ from abiscan.python.model import Answer, ImportOutcome, PythonLine, Raised
 from abiscan.results.package import PackageResult
 from abiscan.verdict import package_reading, world
 from tests.elf_builder import Elf, exports, uses
-from tests.fakes import SAMPLES, extension, package_wheel, python_of, torch_package, wheel
+from tests.fakes import SAMPLES, extension, install, package_wheel, python_of, torch_package, wheel
 from tests.schemas import validate
 
 GOOD = extension()
@@ -1116,20 +1116,23 @@ def test_a_module_for_cuda_that_users_import(wheels: Path, name: str, needs: lis
 
 
 @pytest.mark.parametrize(
-    ("installed", "is_known", "is_final"),
+    ("installed", "required", "is_known"),
     [
-        pytest.param(None, True, True, id="in the folder that Python looks in"),
-        pytest.param(False, False, False, id="to be installed there, with what it requires"),
-        pytest.param(True, True, True, id="installed"),
+        pytest.param(None, "absent", True, id="in the folder that Python looks in"),
+        pytest.param(False, "absent", False, id="to be installed there, with what it requires"),
+        pytest.param(False, "there<2", False, id="to be installed there, with another version of what it requires"),
+        pytest.param(False, "there>=2", True, id="to be installed there, where all that it requires is"),
+        pytest.param(True, "absent", True, id="installed"),
     ],
 )
 def test_what_is_alongside_an_installed_package_stays(
-    installed: bool | None, is_known: bool, is_final: bool, torch: Path, tmp_path: Path
+    installed: bool | None, required: str, is_known: bool, torch: Path, tmp_path: Path
 ) -> None:
     """Of one that is to be installed, and requires what is not there, it is not known what will be."""
+    install(torch.parent, "there", {}, version="2.0")
     python = python_of(torch.parent, tmp_path)
     where = Interpreter(tag=PythonTag(major=3, minor=11), executable=Path(python))
-    metadata = "Name: pkg\nVersion: 1.0\nRequires-Dist: absent\n"
+    metadata = f"Name: pkg\nVersion: 1.0\nRequires-Dist: {required}\n"
     package = Package(
         name="pkg",
         version="1.0",
@@ -1142,7 +1145,7 @@ def test_what_is_alongside_an_installed_package_stays(
         cast("Any", SimpleNamespace(package=str(torch), here=True, interpreter=where)), package
     )
     assert around.torch_folder == torch
-    assert (around.installed("absent"), around.is_final) == (False if is_known else Answer.UNKNOWN, is_final)
+    assert (around.installed("absent"), around.is_final) == (False if is_known else Answer.UNKNOWN, is_known)
 
 
 def test_nothing_is_known_to_be_alongside_a_torch_that_is_not_there(torch: Path, tmp_path: Path) -> None:
