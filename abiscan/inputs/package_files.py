@@ -198,12 +198,16 @@ def _walk_files(folder: str) -> Iterator[str]:
 
 def _read_bytes(root: str, path: str) -> bytes:
     """Return the bytes of a file; none for one that is listed and is not there, is no file, or is too large for a
-    text.
+    text. Of source code that is too large, it returns as much as is read of any.
     """
     file = Path(root, path)
     try:
         status = observed_fs.stat_file(file)
-        is_text = observed_fs.is_file(file) and status is not None and status.st_size <= LARGEST_TEXT
-        return observed_fs.read_file(file) if is_text else b""
+        if status is None or not observed_fs.is_file(file):
+            return b""
+        if status.st_size <= LARGEST_TEXT:
+            return observed_fs.read_file(file)
+        with observed_fs.open_file(file) as stream:
+            return stream.read(LARGEST_TEXT if path.endswith(".py") else 0)
     except OSError:
         return b""

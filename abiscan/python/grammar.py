@@ -25,7 +25,10 @@ NEWEST: Final = (3, 14)
 OLDEST: Final = (3, 10)
 """The oldest Python that abiscan runs on: all newer ones accept what it accepts."""
 FAILURES: Final = (SyntaxError, ValueError, RecursionError, MemoryError, LookupError)
-"""What ``parse`` raises: besides SyntaxError, for null bytes, for what is nested too deep, and for encodings."""
+"""What ``parse`` raises: besides SyntaxError, for null bytes, for what is nested too deep or too large, and for
+encodings."""
+LARGEST_SOURCE: Final = 2_000_000
+"""The bytes beyond which a source is not parsed: its tree takes a hundred times as many."""
 _LONG: Final = 4096  # bytes: what is shorter fits into the least stack that abiscan runs with
 _STACK: Final = 128
 """More bytes of stack than Python 3.10 needs for each byte of a source."""
@@ -73,7 +76,10 @@ def parse(source: bytes | str) -> ast.Module:
     """Return the tree of a source by the newest grammar, in which private names have the names of their classes.
 
     :raises SyntaxError: no Python accepts it; see ``FAILURES`` for the other ones
+    :raises MemoryError: it has more than ``LARGEST_SOURCE`` bytes
     """
+    if len(source) > LARGEST_SOURCE:
+        raise MemoryError(f"{len(source)} bytes are too many to parse")
     tree = _parse(source)
     if has_private_names(source):
         replace_private_names(tree.body, "")

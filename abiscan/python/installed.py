@@ -462,7 +462,10 @@ class Surroundings(Struct, frozen=True, kw_only=True, dict=True):
             may_have_any = may_have_others(text) or any(
                 self._finds_modules(f"{module}.{own[1].decode()}") for own in _OWN.finditer(text)
             )
-            stars = None if may_have_any else {absolute_name(package, star) for star in star_imports(text)}
+            try:
+                stars = None if may_have_any else {absolute_name(package, star) for star in star_imports(text)}
+            except FAILURES:
+                stars = None
             self._stars[module] = stars
         return self._stars[module]
 

@@ -15,11 +15,12 @@ from msgspec.structs import replace
 
 from abiscan.errors import InputError
 from abiscan.inputs import observed_fs
+from abiscan.inputs.files import LARGEST_TEXT
 from abiscan.python import standard
 from abiscan.python.acting import ACTING
 from abiscan.python.call_records import KeptCalls
 from abiscan.python.dynamic_names import absolute_name, names_listed_by, package_of
-from abiscan.python.grammar import FAILURES, accepts_tree, find_newer, parse
+from abiscan.python.grammar import FAILURES, LARGEST_SOURCE, accepts_tree, find_newer, parse
 from abiscan.python.installed import Surroundings
 from abiscan.python.late_bodies import has_late_parameters, header_of, parse_late
 from abiscan.python.model import Answer
@@ -34,7 +35,6 @@ from abiscan.python.torch_names import COMPANIONS
 from abiscan.python.torch_uses import CallText, torch_uses
 from abiscan.regex import regex
 
-LARGEST_SOURCE = 2_000_000
 LARGEST_ALWAYS_RUN = 4_000
 """The bytes of a source whose body is always run."""
 _LARGEST_CHECKED = 16_000
@@ -254,7 +254,7 @@ class PythonCode(Struct, dict=True):
     # ---- sources
 
     def source(self, path: str) -> bytes:
-        """Return the bytes of a source file; those of a file that is too large are not read."""
+        """Return the bytes of a source file; of one that is too large, only the first ``LARGEST_TEXT`` are read."""
         return self.files.read(path)
 
     def before(self, path: str, line: int) -> bytes:
@@ -288,7 +288,7 @@ class PythonCode(Struct, dict=True):
     def _parse_source(self, path: str, parser: Callable[[bytes], ast.Module] = parse) -> ast.Module | None:
         source = self.source(path)
         if len(source) > LARGEST_SOURCE:
-            self.problems[path] = f"has {len(source)} bytes, too many to parse"
+            self.problems[path] = f"has more than {LARGEST_SOURCE:,} bytes, too many to parse"
             return None
         try:
             with warnings.catch_warnings():
@@ -314,7 +314,7 @@ class PythonCode(Struct, dict=True):
     def outline(self, path: str) -> Outline:
         """Return what a look at a source file shows."""
         if path not in self._outlines:
-            self._outlines[path] = Outline(self.source(path)[:LARGEST_SOURCE])
+            self._outlines[path] = Outline(self.source(path))
         return self._outlines[path]
 
     def parts(self, path: str) -> SourceParts:
@@ -419,8 +419,8 @@ class PythonCode(Struct, dict=True):
     def _is_eager(self, path: str) -> bool:
         # The cheapest checks first. The bodies of top-level modules and packages are always run: what the package does
         # as a whole is decided there.
-        outline = self.outline(path)
-        if outline.eager or (path.endswith("/__init__.py") and path.count("/") == 1) or "/" not in path:
+        outline, is_unread = self.outline(path), len(self.source(path)) >= LARGEST_TEXT
+        if outline.eager or is_unread or (path.endswith("/__init__.py") and path.count("/") == 1) or "/" not in path:
             return True
         if any(line.names and self.lacks(line) for line in outline.imports) or self.loads_saved(path):
             return True

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
 
-from abiscan.inputs.files import Wheel
+from abiscan.inputs.files import LARGEST_TEXT, Wheel
 from abiscan.inputs.package_files import Package, of_archive, of_folder, of_module
 from tests.fakes import install, wheel
 
@@ -71,3 +72,11 @@ def test_an_archive_without_metadata_is_no_package(tmp_path: Path) -> None:
         *("Pkg 2", ("pkg-2.dist-info/METADATA", "pkg/a.py"), b"x", False),
     )
     assert of_archive(Wheel(wheel(tmp_path / "b.whl", {"pkg/a.py": b"x"})), "/site") is None
+
+
+def test_as_much_is_read_of_a_source_that_is_too_large_as_shows_that_it_is(tmp_path: Path) -> None:
+    install(tmp_path, "pkg", {}, files={"pkg/__init__.py": "", "pkg/data.bin": ""})
+    for name in ("__init__.py", "data.bin"):
+        os.truncate(tmp_path / "pkg" / name, LARGEST_TEXT + 1)
+    module = of_module(str(tmp_path), "pkg")
+    assert [len(module.read(path)) for path in ("pkg/__init__.py", "pkg/data.bin")] == [LARGEST_TEXT, 0]

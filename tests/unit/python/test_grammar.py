@@ -203,3 +203,8 @@ def test_the_words_of_built_in_operations_do_not_depend_on_the_python_that_runs(
 )
 def test_a_template_ends_in_its_line_or_has_a_field(source: str, *, may_be: bool) -> None:
     assert grammar._may_have_newer(source.encode(), (3, 13)) is may_be
+
+
+def test_a_source_whose_tree_would_take_gigabytes_is_not_parsed() -> None:
+    with pytest.raises(MemoryError):
+        parse(b"x = [" + b"1," * 1_000_000 + b"]")

@@ -192,3 +192,12 @@ def test_what_python_does_with_large_values_counts(name: str) -> None:
     (outcome,) = reading_of({"p/__init__.py": code, "p/lib.so": ""}, limits=limits).imports
     assert outcome.raised is Answer.UNKNOWN
     assert any(f"{limits.steps:,} steps" in gap for gap in outcome.gaps)
+
+
+def test_an_error_at_the_end_of_a_large_submodule_does_not_go_unseen() -> None:
+    files = {"p/__init__.py": "from . import large\n", "p/large.py": "x = 1\n" * 400_000, "p/lib.so": ""}
+    (outcome,) = reading_of(files).imports
+    assert (outcome.raised, outcome.gaps) == (None, ())
+    (outcome,) = reading_of({**files, "p/large.py": files["p/large.py"] + "raise ValueError\n"}).imports
+    assert outcome.raised is Answer.UNKNOWN
+    assert outcome.gaps == ("p/large.py:1: has more than 2,000,000 bytes, too many to parse",)
