@@ -32,8 +32,8 @@ from abiscan.findings import Documented
 from abiscan.python import acting, calls, late_bodies, patterns, special
 from abiscan.python.compiling import QUESTIONS, STATEMENTS, VALUES
 from abiscan.python.explore import MOST_RUNS, MOST_TURN_RUNS
+from abiscan.python.grammar import LARGEST_SOURCE
 from abiscan.python.iteration import MOST_ITEMS
-from abiscan.python.library import LARGEST_SOURCE
 from abiscan.python.machine import Limits
 from abiscan.python.models import recipes
 from abiscan.rules import EVERY_RULE

@@ -65,6 +65,7 @@ _COPIES_ATTRIBUTES: Final = regex(rb"\nglobals\(\)\.update\([^\n]*\bgetattr\((\w
 _LINE_START: Final = regex(rb"\n[ \t]*")
 _ALWAYS_RUN: Final = (b"with", b"class")
 _NAME: Final = regex(rb"\w+")
+_IN_NAMES: Final = frozenset(bytes([one]) for one in range(256) if chr(one).isalnum() or one == ord("_"))
 _ASSIGNED: Final = regex(rb"\n([A-Za-z]\w*)[ \t]*(?::[^=\n]+)?=[^=]")
 _OF_EACH_MODULE: Final = frozenset({"__doc__", "__file__", "__name__", "__package__", "__spec__"})
 _STARS: Final = 5
@@ -130,6 +131,7 @@ class ImportGlance:
         self._there: dict[str, bool | Answer] = {}
         self._replaced: dict[str, bool] = {}
         self._making: dict[str, bool] = {}
+        self._copied: dict[str, frozenset[str]] = {}
         self._lacking: dict[str, bool] = {}
         version = surroundings.version("torch")
         self._torch = TorchVersion.parse(version) if isinstance(version, str) else None
@@ -352,14 +354,11 @@ class ImportGlance:
         """Whether a module takes a name from an object in a module next to it, as ``multiprocessing`` takes the methods
         of its context.
         """
-        match = _COPIES_ATTRIBUTES.search(module.text)
-        other = self.source_of(f"{module.package}.{match[1].decode()}") if match else None
-        classes = (
-            (node for node in _nodes_run_at_import(_parsed(other.outline)) if isinstance(node, ast.ClassDef))
-            if other
-            else ()
-        )
-        return any(_binds(node, name) for one in classes for node in _nodes_run_at_import(one.body))
+        if module.name not in self._copied:
+            match = _COPIES_ATTRIBUTES.search(module.text)
+            other = self.source_of(f"{module.package}.{match[1].decode()}") if match else None
+            self._copied[module.name] = frozenset(_names_in_classes(other.outline) if other else ())
+        return name in self._copied[module.name]
 
     def list_definitions(self, package: str) -> Mapping[bytes, list[str]]:
         """Return the modules below a package, by the names of the functions and classes in them: a package that makes
@@ -628,6 +627,7 @@ def _is_import(line: ImportLine, outline: Outline) -> bool:
 
 def _names_any(outline: Outline, names: Collection[str]) -> bool:
     """Whether code outside of functions has one of some names, or that of a function that has."""
+    names = [name for name in names if name.encode() in outline.data]
     if not names:
         return False
     tree = _parsed(outline)
@@ -697,11 +697,17 @@ def _list_replacing(outline: Outline) -> Iterator[str]:
                 yield alias.name
 
 
-def _binds(node: ast.AST, name: str) -> bool:
-    """Whether a statement is a function or an assignment of that name."""
-    if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
-        return node.name == name
-    return isinstance(node, ast.Assign) and any(isinstance(item, ast.Name) and item.id == name for item in node.targets)
+def _names_in_classes(outline: Outline) -> Iterator[str]:
+    """Yield the names of functions and assignments in the classes of a module.
+
+    :raises _Doubt: it cannot be parsed
+    """
+    classes = (node for node in _nodes_run_at_import(_parsed(outline)) if isinstance(node, ast.ClassDef))
+    for node in (inner for one in classes for inner in _nodes_run_at_import(one.body)):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            yield node.name
+        elif isinstance(node, ast.Assign):
+            yield from (item.id for item in node.targets if isinstance(item, ast.Name))
 
 
 def _is_named(node: ast.AST, names: Collection[str]) -> bool:
@@ -717,8 +723,8 @@ def _has_word(text: bytes, name: str) -> bool:
     start = text.find(word)
     while start >= 0:
         end = start + len(word)
-        around = text[start - 1 : start] + text[end : end + 1]
-        if not any(chr(one).isalnum() or one == ord("_") for one in around) and not is_in_comment(text, start):
+        is_part = text[start - 1 : start] in _IN_NAMES or text[end : end + 1] in _IN_NAMES
+        if not is_part and not is_in_comment(text, start):
             return True
         start = text.find(word, end)
     return False

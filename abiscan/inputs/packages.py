@@ -128,14 +128,25 @@ def list_installed(search_path: Sequence[str]) -> Iterator[Distribution]:
 
 def find_installed(name: str, search_path: Sequence[str]) -> Distribution | None:
     """Return the installed package of that name, in any spelling."""
+    for distribution, headers in _find_metadata(name, search_path):
+        return _make_distribution(headers["Name"] or name, distribution, headers)
+    return None
+
+
+def find_version(name: str, search_path: Sequence[str]) -> str | None:
+    """Return the version of the installed package of that name, in any spelling; its files are not asked for."""
+    return next((headers["Version"] or "unknown" for _, headers in _find_metadata(name, search_path)), None)
+
+
+def _find_metadata(
+    name: str, search_path: Sequence[str]
+) -> Iterator[tuple[importlib.metadata.Distribution, Message]]:
     import importlib.metadata
 
     for site in search_path:
         observed_fs.observe_packages(site)
     for distribution in importlib.metadata.distributions(path=list(search_path), name=name):
-        headers = _read_headers(distribution)
-        return _make_distribution(headers["Name"] or name, distribution, headers)
-    return None
+        yield distribution, _read_headers(distribution)
 
 
 def files_of(distribution: Distribution, *, installed: bool = False) -> Iterator[str]:

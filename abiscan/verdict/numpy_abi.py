@@ -63,11 +63,11 @@ def find_numpy_error(file: ElfFile, search_path: Sequence[str]) -> Raised | None
     """
     if next(file.find_in_data(_CHECKS), None) is None:
         return None
-    numpy = packages.find_installed("numpy", search_path)
+    numpy = packages.find_version("numpy", search_path)
     if numpy is None:
         return None
     try:
-        version = Version(numpy.version)
+        version = Version(numpy)
     except InvalidVersion:
         return None
     if next(file.find_in_data(_NUMPY_2_MODULE), None) is None:
@@ -75,7 +75,7 @@ def find_numpy_error(file: ElfFile, search_path: Sequence[str]) -> Raised | None
             return None
         if all(next(file.find_in_data(text), None) is not None for text in (_CHECKS_SIZE, _PXD_TYPE)):
             return Raised(exception="ValueError", message=_SMALLER, at=None)
-        cause = f"A module that was compiled using NumPy 1.x cannot be run in NumPy {numpy.version} as it may crash."
+        cause = f"A module that was compiled using NumPy 1.x cannot be run in NumPy {numpy} as it may crash."
     else:
         oldest = _search(file, _OLDEST)
         if oldest is None or version >= Version(oldest[1].decode()):
