@@ -50,8 +50,6 @@ if TYPE_CHECKING:
 _REMOVED: Final = "its libraries were removed meanwhile"
 _ROOM: Final = 350 << 20
 """The memory beyond which a large package is read alone: two of them would take twice as much."""
-_FEWEST_TO_SHARE: Final = 4
-"""How many distributions to look at make another process worth its start."""
 
 
 IsSound: TypeAlias = Callable[[str, str | None], bool]
@@ -268,7 +266,6 @@ def examine(
         ]
         if look is not None:
             look.note_lost(name for row in rows.values() for name in row.lost)
-            look.settle_all(still_open, errors, count_jobs(session))
         for item in still_open:
             name = canonicalize_name(item.name)
             is_read = name in read
@@ -329,7 +326,7 @@ class _Look:
         files = session.files()
         self._torch = (planned_torch or environment.choice).open(files, session)
         # The libraries of another system are not looked at.
-        is_own = session.system is None and planned_torch is None
+        self._looks_at_libraries = is_own = session.system is None and planned_torch is None
         looked_at = [item for item in users if is_python_alone(item) or (is_own and not uses_torch(item, files))]
         looked_at += required if is_own else ()
         self._modules = {item: _modules_for_users(item) for item in looked_at}
@@ -357,36 +354,31 @@ class _Look:
         """Whether a distribution has no libraries for torch, and is installed as an installer does, with all that it
         requires.
         """
-        if self._glance is None or distribution.source is not None or not self._modules.get(distribution):
-            return False
+        return bool(self._modules.get(distribution)) and self._is_whole(distribution)
+
+    def _is_whole(self, distribution: Distribution) -> bool:
         required = map(self._environment.find, all_required(self._environment, distribution))
-        return not any(map(self._environment.unmet, (distribution, *filter(None, required))))
+        return (
+            self._glance is not None
+            and distribution.source is None
+            and not any(map(self._environment.unmet, (distribution, *filter(None, required))))
+        )
+
+    @functools.cached_property
+    def _others(self) -> Mapping[str, Distribution]:
+        """The distributions that nothing which uses torch requires, by their top-level modules: some code imports them
+        where they are installed.
+        """
+        known = {*self._modules, *self._users}
+        others = (item for item in self._environment.distributions if self._looks_at_libraries and item not in known)
+        return {top: item for item in others if canonicalize_name(item.name) != "torch" for top in modules_of(item)}
 
     def settles(self, distribution: Distribution, failing: Collection[str]) -> bool:
         """Whether its import certainly works, although these modules cannot be imported."""
-        known = self._lost.union(failing)
-        if not self._is_known(distribution, known):
+        known, glimpse = self._lost.union(failing), self._glimpses.get(distribution)
+        if glimpse is None or not glimpse.holds_for(known, uses_torch=distribution not in self._required):
             self._glimpses[distribution] = _Glimpse(known, self._find_seen(distribution, known))
         return self._glimpses[distribution].seen is not None
-
-    def settle_all(self, distributions: Sequence[Distribution], failing: Collection[str], jobs: int) -> None:
-        """Find out about several whether their import certainly works, half of them in another process."""
-        known = self._lost.union(failing)
-        asked = [item for item in distributions if not self._is_known(item, known) and self.may_settle(item)]
-        # What uses torch takes longest, and to look at one takes less once another was looked at.
-        asked.sort(key=self._required.__contains__)
-        users = sum(item not in self._required for item in asked)
-        aside = asked[1:users:2] + asked[users:]
-        if len(asked) < _FEWEST_TO_SHARE:
-            return
-        with branches.found_aside(lambda: [self._find_seen(item, known) for item in aside], jobs) as take:
-            for item in asked[:users:2]:
-                self.settles(item, known)
-            self._glimpses |= {item: _Glimpse(known, seen) for item, seen in zip(aside, take(), strict=True)}
-
-    def _is_known(self, distribution: Distribution, failing: frozenset[str]) -> bool:
-        glimpse = self._glimpses.get(distribution)
-        return glimpse is not None and glimpse.holds_for(failing, uses_torch=distribution not in self._required)
 
     def _find_seen(self, distribution: Distribution, failing: frozenset[str]) -> frozenset[str] | None:
         if self._glance is None or not self.may_settle(distribution):
@@ -401,14 +393,18 @@ class _Look:
 
     def is_sound(self, failing: Collection[str], module: str, name: str | None) -> bool:
         """Whether the import of a module of another distribution, or of a name from it, certainly works."""
-        owner = self._owners.get(module.partition(".")[0])
-        if self._glance is None or owner is None or not self.may_settle(owner):
+        top = module.partition(".")[0]
+        owner = self._owners.get(top) or self._others.get(top)
+        if self._glance is None or owner is None or not self._is_whole(owner):
             return False
+        needed = [owner]
+        if owner not in self._modules:  # whose requirements are not examined
+            needed += filter(None, map(self._environment.find, all_required(self._environment, owner)))
         try:
-            if not self._libraries.settles(owner):
+            if not all(map(self._libraries.settles, needed)):
                 return False
             known = self._lost.union(failing)
-            if owner in self._required:  # what no torch changes
+            if owner not in self._modules_of:  # what no torch changes
                 doubtful = known | {"torch", *self._of_users}
                 return self._glance.is_sound(module, name, doubtful, uses_torch=False)
             may_fail = functools.partial(self._may_fail, known)

@@ -7,17 +7,23 @@ a doubt is for the reading of ``check``.
 from __future__ import annotations
 
 import posixpath
+import re
+from collections.abc import Collection
 from typing import Final
 
+from abiscan.binary.elf import SharedObject
 from abiscan.environments.model import WholeEnvironment, sources_of
 from abiscan.errors import InputError
 from abiscan.inputs.files import Files
 from abiscan.inputs.packages import Distribution
 from abiscan.python.installed import Surroundings
+from abiscan.python.scan import Outline, is_in_comment
+from abiscan.regex import regex
 from abiscan.verdict.numpy_abi import find_module_error
 
 _LOADING: Final = (b"CDLL", b"cdll", b"dlopen", b"PyDLL", b"LoadLibrary", b"load_library", b"LibraryLoader")
 """What Python code loads libraries by that are no modules."""
+_TRIED: Final = frozenset({b"try", b"except"})
 
 
 class LibraryGlance:
@@ -42,26 +48,31 @@ class LibraryGlance:
         return self._answers[distribution]
 
     def _settles(self, distribution: Distribution) -> bool:
-        failing = [path for path in distribution.objects if not self._loads(path)]
-        if not failing:
+        # One after the other: the facts of all libraries together are large.
+        found = ((path, self._files.object_at(path, remember=False)) for path in distribution.objects)
+        failing = {path: facts for path, facts in found if not self._loads(path, facts)}
+        if None in failing.values():
+            return False
+        modules = [path for path, facts in failing.items() if facts and facts.python_modules]
+        plugins = [path for path in failing if path not in modules]
+        names = {posixpath.basename(path).partition(".")[0] for path in modules}
+        if modules and not _does_without(distribution, names):
+            return False
+        if not plugins:
             return True
         # A plugin, as those of Qt in opencv, is loaded when it is needed: not if code names it, or loads libraries by
         # their paths.
-        if any(self._is_reached(path, distribution) for path in failing):
+        if any(self._is_needed(path, distribution) for path in plugins):
             return False
-        words = (*_LOADING, *(posixpath.basename(path).partition(".")[0].encode() for path in failing))
+        words = (*_LOADING, *(posixpath.basename(path).partition(".")[0].encode() for path in plugins))
         return not any(word in text for text in sources_of(distribution) for word in words)
 
-    def _is_reached(self, path: str, distribution: Distribution) -> bool:
-        """Whether a library is a module, may be one, or is needed by another one."""
-        facts = self._files.object_at(path, remember=False)
-        if facts is None or facts.python_modules:
-            return True
+    def _is_needed(self, path: str, distribution: Distribution) -> bool:
+        """Whether a library is needed by another one."""
         others = (self._files.object_at(other, remember=False) for other in distribution.objects)
         return any(other is not None and posixpath.basename(path) in other.needed for other in others)
 
-    def _loads(self, path: str) -> bool:
-        facts = self._files.object_at(path, remember=False)
+    def _loads(self, path: str, facts: SharedObject | None) -> bool:
         if facts is None:
             return False
         if not all(name in self._names or self._surroundings.system_has(name) is True for name in facts.needed):
@@ -70,3 +81,20 @@ class LibraryGlance:
             return find_module_error(path, self._files, self._numpy) is None
         except InputError:
             return False
+
+
+def _does_without(distribution: Distribution, modules: Collection[str]) -> bool:
+    """Whether all that code of a distribution does with some extension modules is to try them inside of functions, as
+    numba does with the one for TBB: nothing depends on them.
+    """
+    words = regex(rb"\b(?:%b)\b" % "|".join(map(re.escape, modules)).encode())
+    tried = set[str]()
+    for outline in map(Outline, sources_of(distribution, tests=False)):
+        for match in words.finditer(outline.data):
+            if is_in_comment(outline.data, match.start()):
+                continue
+            around = {keyword for keyword, _ in outline.around(match.start())}
+            if b"def" not in around or around.isdisjoint(_TRIED):
+                return False
+            tried.add(match[0].decode())
+    return tried >= {*modules}

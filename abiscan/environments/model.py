@@ -240,17 +240,21 @@ def imports_at_once(distribution: Distribution, module: str) -> bool:
     return any(word.search(source) for source in _top_level_sources(distribution))
 
 
-def sources_of(distribution: Distribution) -> Iterator[bytes]:
-    """Yield all code of a distribution."""
-    return _top_level_sources(distribution, depth=100)
+def sources_of(distribution: Distribution, *, tests: bool = True) -> Iterator[bytes]:
+    """Yield all code of a distribution.
+
+    :param tests: whether the code of its tests belongs to that
+    """
+    return _top_level_sources(distribution, depth=100, tests=tests)
 
 
-def _top_level_sources(distribution: Distribution, depth: int = _DEPTH) -> Iterator[bytes]:
+def _top_level_sources(distribution: Distribution, depth: int = _DEPTH, *, tests: bool = True) -> Iterator[bytes]:
     """Yield the code of the modules of a distribution, and of the packages directly in them: what is further down is
     hardly what it is about, as the adapters for torch that some packages bring along.
     """
     root = distribution.source or distribution.site
     paths = (path for path in packages.files_of(distribution) if path.endswith(".py") and path.count("/") <= depth)
+    paths = (path for path in paths if tests or "/tests/" not in path)
     for path in itertools.islice(paths, _MOST_SOURCES):
         with contextlib.suppress(OSError):  # a listed file may be deleted
             yield observed_fs.read_file(posixpath.join(root, path))

@@ -138,9 +138,7 @@ def find_version(name: str, search_path: Sequence[str]) -> str | None:
     return next((headers["Version"] or "unknown" for _, headers in _find_metadata(name, search_path)), None)
 
 
-def _find_metadata(
-    name: str, search_path: Sequence[str]
-) -> Iterator[tuple[importlib.metadata.Distribution, Message]]:
+def _find_metadata(name: str, search_path: Sequence[str]) -> Iterator[tuple[importlib.metadata.Distribution, Message]]:
     import importlib.metadata
 
     for site in search_path:

@@ -22,11 +22,11 @@ from abiscan.environments.examination import (
 from abiscan.environments.model import WholeEnvironment, modules_of, origin_of
 from abiscan.environments.package_check import CheckedPackage, Fitness
 from abiscan.errors import InputError
-from abiscan.inputs import branches, isolation
 from abiscan.inputs.files import Files
 from abiscan.inputs.interpreter import PythonTag
 from abiscan.inputs.packages import Distribution
 from abiscan.inputs.session import Session
+from abiscan.python.other_code import OtherCode
 from abiscan.results.package import PackageVerdict
 from abiscan.torches.torch import ReleaseNumber
 from abiscan.verdict import torch_set
@@ -123,26 +123,21 @@ def test_what_comes_to_a_module_that_may_fail_is_read(site: Path) -> None:
     }  # fmt: skip
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="needs Linux")
-def test_a_look_in_two_processes_comes_to_the_same(site: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    for number in range(8):
-        code = "import torch\ntorch.nope\n" if number == 5 else "import torch, plain2\n"
-        install(site, f"user{number}", {}, requires="torch", files={f"user{number}/__init__.py": code})
-        install(site, f"plain{number}", {}, requires="", files={f"plain{number}/__init__.py": "x = 1\n"})
-        install(site, f"all{number}", {}, requires=f"torch\nRequires-Dist: plain{number}")
-    rows = rows_of(site)
-    monkeypatch.setattr(isolation, "is_apart", lambda: True)
-    monkeypatch.setattr(examination, "count_processors", lambda: 2)
-    shares, look = list[int](), branches.found_aside
+def test_what_nothing_requires_is_looked_at_where_it_is_imported(site: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    code = "try:\n    import there\nexcept ImportError:\n    pass\nimport torch\n"
+    install(
+        site, "user", {"user/_sums.so": extension(undefined=())}, requires="torch", files={"user/__init__.py": code}
+    )
+    install(site, "there", {}, requires="", files={"there/__init__.py": "x = 1\n"})
+    read, find = list[str](), OtherCode.error
 
-    def share(find: Any, jobs: int) -> Any:
-        shares.append(jobs)
-        return look(find, jobs)
+    def note(self: OtherCode, module: str, name: str | None) -> object:
+        read.append(module)
+        return find(self, module, name)
 
-    monkeypatch.setattr(branches, "found_aside", share)
-    assert rows_of(site) == rows
-    assert rows["user5"].fitness is Fitness.FAILS
-    assert set(shares) == {2}
+    monkeypatch.setattr(OtherCode, "error", note)
+    assert rows_of(site)["user"].fitness is Fitness.WORKS
+    assert read == []
 
 
 LAZY = "import torch, importlib\ndef __getattr__(name):\n    return importlib.import_module('.impl', __name__).thing\n"

@@ -244,6 +244,8 @@ def test_names_of_libraries(name: str, *, is_one: bool) -> None:
 
 
 LACKING = {"needed": ("libnot-there.so.1",)}
+LACKING_MODULE = {**LACKING, "defined": exports("PyInit_libplugin")}
+TRIES = "def load():\n    try:\n        from images.plugins import libplugin\n    except ImportError:\n        pass\n"
 
 
 @pytest.mark.parametrize(
@@ -251,9 +253,12 @@ LACKING = {"needed": ("libnot-there.so.1",)}
     [
         ("", {}, LACKING, True),  # as a plugin of Qt in opencv
         ("", LACKING, {}, False),
-        ("", {}, {**LACKING, "defined": exports("PyInit_libplugin")}, False),
+        ("", {}, LACKING_MODULE, False),
         ("", {"needed": ("libplugin.so",)}, LACKING, False),
         ("import ctypes\ndef load(path):\n    ctypes.CDLL(path)\n", {}, LACKING, False),
+        (TRIES, {}, LACKING_MODULE, True),  # as the module for TBB in numba
+        (TRIES + "tools = ['libplugin']\n", {}, LACKING_MODULE, False),
+        (TRIES.replace("    try", "    if 1").replace("except ImportError", "else"), {}, LACKING_MODULE, False),
     ],
 )
 def test_libraries_that_nothing_loads_do_not_count(
