@@ -18,7 +18,7 @@ from packaging.utils import canonicalize_name
 
 from abiscan.environments.examination import ExaminedDistribution, IsSound, examine, list_required, list_users
 from abiscan.environments.model import Unmet, WholeEnvironment, wheel_uses_torch
-from abiscan.environments.package_check import CheckedPackage, Fitness, Problem, check_package, may_fail
+from abiscan.environments.package_check import CheckedPackage, Fitness, Problem, check_package, is_python_alone
 from abiscan.errors import InputError
 from abiscan.hooks.pins import Pins
 from abiscan.hooks.plan import Plan, Planned
@@ -362,16 +362,13 @@ class _Comparison:
     ) -> CheckedPackage | None:
         """Check a distribution with a torch that is not installed yet."""
         _, wheel = self._find_wheel(canonicalize_name(distribution.name))
-        if wheel is None and isinstance(self._choice, ReleaseNumber):
+        if isinstance(self._choice, ReleaseNumber) and (wheel is None or is_python_alone(wheel)):
             # What it imports may do without this torch, and fail for that: transformers says it needs a newer one.
             there = msgspec.structs.replace(self._choice, environment=self._after.choice)
             return check_package(distribution, there, self._session, import_errors=errors, is_sound=is_sound)
-        source = wheel or distribution
         # They are installed together, so one may need libraries of another.
         neighbours = [item for _, item in self._wheels.values() if wheel is not None and item is not wheel]
-        if not may_fail(source, self._choice, self._session):
-            return None
-        return check_package(source, self._choice, self._session, neighbours, import_errors=errors)
+        return check_package(wheel or distribution, self._choice, self._session, neighbours, import_errors=errors)
 
     def _find_wheel(self, name: str) -> tuple[Planned, FetchedWheel] | tuple[None, None]:
         return self._wheels.get(name) or (None, None)

@@ -271,27 +271,38 @@ def test_installed_python_code_counts_where_torch_changes(python: str, index: Pa
     assert "the installed there 1.0 will not work with torch 2.13.0+cpu: ModuleNotFoundError: No module" in error
 
 
-def test_what_does_without_the_torch_that_comes(python: str, index: Path) -> None:
-    """It asks for a newer one, and has no names of torch without it: what takes something from it fails."""
+@pytest.mark.parametrize("is_there", [True, False])
+def test_what_does_without_the_torch_that_comes(python: str, index: Path, tmp_path: Path, *, is_there: bool) -> None:
+    """It asks for a newer one, and has no names of torch without it: what takes something from it fails.
+
+    :param is_there: whether both are installed already, and do not come with that torch
+    """
     site = site_of(Path(python).parent.parent)
     package_wheel(index, "torch", {}, version="2.13.0")
     asks = "from importlib.metadata import version\ndef is_there():\n    return version('torch') >= '2.14.0'\n"
     layers = "from gate import is_there\nif is_there():\n    from torch import nn\nclass Layer(nn.Module): ...\n"
     rests = "import torch\nfrom gate.layers import Layer\n"
-    install(site, "gate", {}, requires="torch", files={"gate/__init__.py": asks, "gate/layers.py": layers})
-    install(site, "rests", {}, requires="gate", files={"rests/__init__.py": rests})
-    program = (
-        f"import sys\nsys.path.insert(0, {str(site)!r})\nimport gate\ngate.version = lambda _: '2.13.0'\nimport rests\n"
-    )
+    packages = {
+        "gate": ("torch", {"gate/__init__.py": asks, "gate/layers.py": layers}),
+        "rests": ("gate", {"rests/__init__.py": rests}),
+    }
+    for name, (requires, files) in packages.items():
+        install(tmp_path, name, {}, files=files)
+        if is_there:
+            install(site, name, {}, requires=requires, files=files)
+        else:
+            package_wheel(index, name, {}, files=files, metadata={"Requires-Dist": requires}, tag="py3-none-any")
+    path = [str(site), str(tmp_path)]
+    program = f"import sys\nsys.path[:0] = {path}\nimport gate\ngate.version = lambda _: '2.13.0'\nimport rests\n"
     said = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False).stderr
     nn = site / "torch/nn.py"
     nn.write_text("class Module: ...\n", encoding="utf-8")
     try:
-        error = run(python, "install", "torch==2.13.0", code=1)
+        error = run(python, "install", "torch==2.13.0", *([] if is_there else ["rests"]), code=1)
     finally:
         nn.unlink()
-    assert f"the installed rests 1.0 will not work with torch 2.13.0+cpu: {said.splitlines()[-1]} (" in error
-    assert "the installed gate 1.0 will" not in error
+    assert f"rests 1.0 will not work with torch 2.13.0+cpu: {said.splitlines()[-1]} (" in error
+    assert "gate 1.0 will" not in error
 
 
 def test_a_torch_that_comes_runs_in_the_python_that_it_is_installed_for(python: str, index: Path) -> None:
