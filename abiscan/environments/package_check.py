@@ -160,7 +160,8 @@ def check_package(
     planned: tuple[tuple[str, str | None], ...] = (),
     any_package: bool = False,
 ) -> CheckedPackage | None:
-    """Check one package, as ``abiscan check`` does; None if it has nothing to do with torch.
+    """Check one package, as ``abiscan check`` does; None if it has nothing to do with torch. What would have to be
+    there for it is not looked for: that is known.
 
     :param others: packages that will be installed with it
     :param import_errors: what the imports of other packages are known to raise, by their modules
@@ -180,6 +181,7 @@ def check_package(
         hardware=hardware or Hardware(),
         planned=planned,
         any_package=any_package,
+        with_conditions=False,
     )
     report = check_targets(request, session)
     if not report.results and not report.packages:

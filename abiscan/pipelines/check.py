@@ -56,7 +56,8 @@ def check_targets(request: CheckRequest, session: Session) -> Report:
                     continue
                 keep = source != targets[-1]
                 of_files = torch_set.check(source, torch, keep=keep)
-                package = torch_set.package(source, torch, of_files, with_findings=True)
+                conditions = request.with_conditions
+                package = torch_set.package(source, torch, of_files, with_findings=True, with_conditions=conditions)
                 builds = [name for name in extra_builds.get(torch, ()) if torch_set.is_for(source, name)]
                 if package is not None and declared_requirement_wrong.RULE in torch_set.rules:
                     package = _with_requirements(package, torch_set.target(source, torch).target, builds)

@@ -82,6 +82,7 @@ class CheckRequest(Struct, frozen=True, kw_only=True):
         without reading them
     :ivar planned: the versions of distributions that are to be installed alongside the targets: see ``Surroundings``
     :ivar any_package: whether installed packages are read, too, that are Python code alone and do not use torch
+    :ivar with_conditions: whether to find what else has to be there for packages: see ``ReadPackage.facts``
     """
 
     targets: tuple[Source, ...]
@@ -95,6 +96,7 @@ class CheckRequest(Struct, frozen=True, kw_only=True):
     is_sound: Callable[[str, str | None], bool] | None = None
     planned: tuple[tuple[str, str | None], ...] = ()
     any_package: bool = False
+    with_conditions: bool = True
 
 
 class TorchSet:

@@ -27,6 +27,7 @@ from abiscan.inputs.interpreter import PythonTag
 from abiscan.inputs.packages import Distribution
 from abiscan.inputs.session import Session
 from abiscan.python.other_code import OtherCode
+from abiscan.python.reading import PackageReader
 from abiscan.results.package import PackageVerdict
 from abiscan.torches.torch import ReleaseNumber
 from abiscan.verdict import torch_set
@@ -121,6 +122,21 @@ def test_what_comes_to_a_module_that_may_fail_is_read(site: Path) -> None:
     assert {name: row.fitness for name, row in rows.items()} == {
         "bad": Fitness.FAILS, "mid": Fitness.FAILS, "good": Fitness.WORKS, "top": Fitness.FAILS, "fine": Fitness.WORKS,
     }  # fmt: skip
+
+
+def test_what_else_would_break_it_is_not_looked_for(site: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is installed is known."""
+    sought = list[PackageReader]()
+
+    def note(self: PackageReader, *_: object) -> tuple[()]:
+        sought.append(self)
+        return ()
+
+    monkeypatch.setattr(PackageReader, "conflicts", note)
+    files = {"user/__init__.py": "from . import _sums\nimport torch\n"}
+    install(site, "user", {"user/_sums.so": extension(undefined=())}, requires="torch", files=files)
+    assert rows_of(site)["user"].fitness is Fitness.WORKS
+    assert sought == []
 
 
 def test_what_nothing_requires_is_looked_at_where_it_is_imported(site: Path, monkeypatch: pytest.MonkeyPatch) -> None:
