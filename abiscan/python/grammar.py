@@ -28,7 +28,7 @@ FAILURES: Final = (SyntaxError, ValueError, RecursionError, MemoryError, LookupE
 """What ``parse`` raises: besides SyntaxError, for null bytes, for what is nested too deep or too large, and for
 encodings."""
 LARGEST_SOURCE: Final = 2_000_000
-"""The bytes beyond which a source is not parsed: its tree takes a hundred times as many."""
+"""The bytes beyond which a source is not parsed: its tree takes more than a hundred times as many."""
 _LONG: Final = 4096  # bytes: what is shorter fits into the least stack that abiscan runs with
 _STACK: Final = 128
 """More bytes of stack than Python 3.10 needs for each byte of a source."""
