@@ -191,6 +191,10 @@ _PLUGINS: Final = tuple(
 """How the names of what packages find by their entry points begin."""
 
 
+NO_KEYS: Final[tuple[dict[object, object], int, object]] = {}, 1, None
+"""No dict that was looked through."""
+
+
 class PythonMachine:
     """The state of a run. What runs the code is in the classes that derive from it."""
 
@@ -242,6 +246,8 @@ class PythonMachine:
         """The names that parts of modules which did not run would have bound."""
         self.perhaps_longer: dict[int, object] = {}
         """The containers, by identity, to which a branch that was not taken adds: an absent item may be there."""
+        self.everyday_keys = NO_KEYS
+        """The last dict that was seen to have only texts, numbers and the like as keys: how many, and the last one."""
         self.provided: dict[str, bool] = {}
         """Whether the operators of a namespace are assumed to be there."""
         self.most_steps_with_large_bodies = 0

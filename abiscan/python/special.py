@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from itertools import chain
+from itertools import chain, islice
 from typing import Any, Final
 
 from abiscan.python import operations
 from abiscan.python.cost import count_parts, may_format_grow
 from abiscan.python.iteration import MOST_ITEMS, Lazy, take_few
-from abiscan.python.machine import PythonMachine
+from abiscan.python.machine import NO_KEYS, PythonMachine
 from abiscan.python.modelled import Modelled
 from abiscan.python.operations import describe_value
 from abiscan.python.values import (
@@ -713,7 +713,7 @@ def _find_among(machine: PythonMachine, container: Collection[object], key: obje
     if _is_compared_here(key):
         if key in container:
             return key
-        if EVERYDAY.issuperset(map(type, container)):
+        if _has_everyday_keys(machine, container):
             candidates = ()
         else:
             candidates = [other for other in container if type(other) not in EVERYDAY and not _is_compared_here(other)]
@@ -730,6 +730,21 @@ def _find_among(machine: PythonMachine, container: Collection[object], key: obje
     if possible is ABSENT:
         return ABSENT
     return operations.unknown_result(f"whether {describe_value(key)} is in it", possible, key)
+
+
+def _has_everyday_keys(machine: PythonMachine, container: Collection[object]) -> bool:
+    """Whether all keys are texts, numbers and the like."""
+    # Loops ask again and again for what a dict does not have yet, and add it: then only the keys are looked at that
+    # stand behind the one that was the last.
+    asked, count, last = machine.everyday_keys
+    keys: Collection[object] = container
+    if container is asked and len(container) >= count:
+        behind = list(islice(reversed(asked), len(container) - count + 1))
+        keys = behind if behind[-1] is last else container
+    is_everyday = EVERYDAY.issuperset(map(type, keys))
+    if is_everyday and container and type(container) is dict:
+        machine.everyday_keys = container, len(container), next(reversed(container))
+    return is_everyday
 
 
 def _is_compared_here(key: object, depth: int = 0) -> bool:
@@ -809,6 +824,7 @@ def hashed_key(machine: PythonMachine, container: Collection[object], key: objec
     if _is_compared_here(key):
         _refuse_unhashable(machine, key)
         return key
+    machine.everyday_keys = NO_KEYS
     present = find_key(machine, container, key)
     return as_key(key) if isinstance(present, NotKnown) else present
 

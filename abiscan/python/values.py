@@ -696,35 +696,48 @@ def is_concrete(value: object) -> bool:
 
 
 def _are_parts_concrete(container: Collection[object]) -> bool:
-    level: list[Any] = [container]
+    level: Collection[tuple[Any, int]] = [(container, 1)]
+    """The containers of a level, each with how often it occurs."""
     characters = count = 0
     # Level by level, so that what is counted does not depend on the order of a set.
     for _ in range(_DEEPEST):
-        count += sum(map(len, level))
+        count += sum([len(inside) * times for inside, times in level])
         if count + characters // _CHARACTERS_PER_PART > _MOST_PARTS:
             break
-        below: list[Any] = []
-        for inside in level:
+        below: list[tuple[Any, int]] = []
+        for inside, times in level:
             for part in chain(inside, inside.values()) if isinstance(inside, dict) else inside:
                 kind = type(part)
                 if kind is str:
-                    characters += len(part)
+                    characters += len(part) * times
                 elif kind in EVERYDAY:
                     continue
                 elif kind is NotKnown:
                     return False
                 elif isinstance(part, _CONTAINERS):
-                    below.append(part)
+                    below.append((part, times))
                 elif isinstance(part, bytes):
-                    characters += len(part)
+                    characters += len(part) * times
                 elif not isinstance(part, _KNOWN) and not getattr(kind, "is_plain", False):
                     return False
-        level = below
-        if not level:
+        if not below:
+            level = below
             break
+        level = _each_once(below) if len(below) > 1 else below
     count += characters // _CHARACTERS_PER_PART
     count_parts(count)
     return not level and count <= _MOST_PARTS
+
+
+def _each_once(containers: list[tuple[Any, int]]) -> Collection[tuple[Any, int]]:
+    """Return containers that are gone through, each of them once, with how often it occurs."""
+    if len({id(inside) for inside, _times in containers}) == len(containers):  # as mostly
+        return containers
+    found: dict[int, tuple[Any, int]] = {}
+    for inside, times in containers:
+        before = found.get(id(inside))
+        found[id(inside)] = inside, times if before is None else times + before[1]
+    return found.values()
 
 
 def more_items(items: list[object] | NotKnown) -> list[object]:

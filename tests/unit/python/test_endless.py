@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import textwrap
+from collections.abc import Iterator
 
 import pytest
 
@@ -14,7 +15,8 @@ from abiscan.python.model import Raised
 from abiscan.python.reading import read_package
 from abiscan.python.runs import RunCache, Runs
 from abiscan.python.sources import PackageFiles
-from abiscan.python.values import _is_small
+from abiscan.python.values import _is_small, is_concrete
+from tests.clock import grows_linearly
 from tests.unit.python.packages import FakeWorld, TextSources
 
 LOOP = """
@@ -85,3 +87,40 @@ def test_the_size_of_a_key_is_that_of_all_its_parts() -> None:
         key = tuple(choose.choice([*keys, "x", 1]) for _ in range(choose.randint(0, 4)))
         assert _is_small(key) is (_count(key) < 500)
         keys = [*keys[-30:], key] if _is_small(key) else ["a"]
+
+
+class _Noted(list[object]):
+    """A list that notes how often it is gone through."""
+
+    times = 0
+
+    def __iter__(self) -> Iterator[object]:
+        self.times += 1
+        return super().__iter__()
+
+
+def test_what_occurs_several_times_in_a_value_is_gone_through_once() -> None:
+    inner = _Noted("ab")
+    assert is_concrete([(inner,) * 300] * 300)
+    assert inner.times == 1
+    assert not is_concrete([(inner,) * 1_000] * 1_000)  # of which Python's own operations go through all
+
+
+def _outcome_of(code: str) -> object:
+    (outcome,) = read_package(TextSources({"p/__init__.py": code}), (), FakeWorld).imports
+    return outcome.raised
+
+
+def test_a_dict_that_grows_is_not_looked_through_for_each_key() -> None:
+    code = "d = {{}}\nfor i in range({}):\n    d.setdefault(str(i), i)\n"
+    assert grows_linearly(lambda n: lambda: _outcome_of(code.format(n)), 2_000)
+
+
+@pytest.mark.parametrize(
+    "change",
+    ["{}", "del d['a']\n{}", "d.clear()\n{}", "{}\ndel d['a'], d['b']\nd['b'] = 2", "{}\nd['c'] = 1"],
+)
+def test_a_key_that_is_not_known_is_seen_in_a_dict_that_was_looked_through(change: str) -> None:
+    looked_through = "import numpy\nd = {'a': 1, 'b': 2}\nd.get('x')\n"
+    assert _outcome_of(f"{looked_through}{change.format('d[numpy.f()] = 3')}\nd['x']\n") is None
+    assert isinstance(_outcome_of(f"{looked_through}{change.format('d[3] = 3')}\nd['x']\n"), Raised)
