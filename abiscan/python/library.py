@@ -405,10 +405,14 @@ class PythonCode(Struct, dict=True):
         """The distributions that the metadata requires."""
         return requirements(self.files)
 
+    @cached_property
+    def _required_names(self) -> frozenset[str]:
+        """The same, and the names of their modules."""
+        return self.required.union(_NAMED_OTHERWISE.get(name, name) for name in self.required)
+
     def requires(self, name: str) -> bool:
         """Whether the metadata requires a distribution, by its name or that of its module."""
-        wanted = normalized(name)
-        return any(wanted in {item, _NAMED_OTHERWISE.get(item, item)} for item in self.required)
+        return normalized(name) in self._required_names
 
     def eager(self, path: str) -> bool:
         """Whether the body of a module is always run: it is small, or it may load or register something."""

@@ -7,6 +7,7 @@ that certainly holds.
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
@@ -19,7 +20,10 @@ from abiscan.python.version_names import inside, is_version, module_finder
 from abiscan.python.version_tests import Find, truth_of
 from abiscan.regex import regex
 
-_REFUSES: Final = regex(rb"\n[ \t]+(?:if ([^\n]{1,400}?):\s*raise|assert ([^\n]{1,400}))\b")
+_IF: Final = regex(rb"\n[ \t]+if ([^\n]{1,400})")
+_ASSERT: Final = regex(rb"\n[ \t]+assert ([^\n]{1,400})")
+_FURTHEST: Final = 400
+"""How many bytes before the word that raises a condition ends, at most."""
 _OF_VERSIONS: Final = regex(rb"(?i)torch|version")
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 _DEFINITIONS = (*_FUNCTIONS, ast.ClassDef)
@@ -54,13 +58,31 @@ def own_refusals(code: PythonCode, release: str) -> Iterator[OwnRefusal]:
 
 
 def _lines_that_may_refuse(source: bytes) -> frozenset[int]:
-    lines: set[int] = set()
-    line, end = 1, 0
-    for match in _REFUSES.finditer(source):
-        line, end = line + source.count(b"\n", end, match.start() + 1), match.start() + 1
-        if _OF_VERSIONS.search(match[1] or match[2]):
-            lines.add(line)
-    return frozenset(lines)
+    """Return the lines that assert something about a version, or raise for it."""
+    found = (condition for condition in _conditions(source) if _OF_VERSIONS.search(condition[1]))
+    return frozenset(source.count(b"\n", 0, condition.start(1)) + 1 for condition in found)
+
+
+def _conditions(source: bytes) -> Iterator[re.Match[bytes]]:
+    """Yield the conditions that are asserted, or for which something is raised."""
+    # A word is searched for several times as fast as a line that begins so.
+    for position in _positions(source, b"raise"):
+        colon = source.rfind(b":", max(position - _FURTHEST, 0), position)
+        if colon >= 0 and not source[colon + 1 : position].strip():
+            condition = _IF.fullmatch(source, max(source.rfind(b"\n", 0, colon), 0), colon)
+            if condition is not None:
+                yield condition
+    for position in _positions(source, b"assert "):
+        condition = _ASSERT.match(source, max(source.rfind(b"\n", 0, position), 0))
+        if condition is not None:
+            yield condition
+
+
+def _positions(source: bytes, word: bytes) -> Iterator[int]:
+    position = source.find(word)
+    while position >= 0:
+        yield position
+        position = source.find(word, position + 1)
 
 
 def _functions_of(

@@ -51,6 +51,7 @@ _CONSTANTS: Final = {
     "stat": "S_IRUSR S_IRWXG S_IRWXO S_IRWXU S_IWUSR S_IXGRP S_IXOTH S_IXUSR",
     "string": "ascii_letters ascii_lowercase ascii_uppercase digits hexdigits octdigits printable punctuation "
     "whitespace",
+    "tokenize": "Comment Name Whitespace",
 }
 _LARGEST: Final = 4_000
 """The most characters and items that go into one call; more only for a decoder, whose result is shorter."""
