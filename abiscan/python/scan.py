@@ -99,7 +99,7 @@ class Outline:
 
     def _present(self, words_by_part: Mapping[bytes, tuple[bytes, ...]]) -> Iterator[bytes]:
         """Yield those of some words that are in it."""
-        content = self.data
+        content = self._source
         return (word for part, words in words_by_part.items() if part in content for word in words if word in content)
 
     @cached_property
@@ -256,11 +256,12 @@ class Outline:
         """The names before a parenthesis, and those of decorators."""
         # Everything but names and parentheses becomes a space, so that the word before each parenthesis is split off at
         # C's speed.
-        before = self.data.translate(_WORDS_AND_PARENTHESES).split(b"(")
+        data = self.data
+        before = data.translate(_WORDS_AND_PARENTHESES).split(b"(")
         names = {part.rpartition(b" ")[2] for part in before}
-        for match in _DECORATOR.finditer(self.data):
-            line = self.data.rfind(b"\n", 0, match.start())
-            if not self.data[line : match.start()].strip():
+        for match in _DECORATOR.finditer(data):
+            line = data.rfind(b"\n", 0, match.start())
+            if not data[line : match.start()].strip():
                 names.add(match[1])
         return frozenset(names)
 
@@ -371,12 +372,14 @@ class Outline:
         return line.startswith((b"import ", b"from ", b"__all__", *_NO_CODE)) or not _USED.search(line)
 
     def _calls_of(self, names: frozenset[bytes]) -> Iterator[tuple[bytes, int]]:
-        for word in self.called & names:
+        words = self.called & names
+        data = self.data if words else b""
+        for word in words:
             for position in self.positions(word):
-                before, end = self.data[max(position - 4, 0) : position], position + len(word)
-                after = self.data[end : end + 1]
+                before, end = data[max(position - 4, 0) : position], position + len(word)
+                after = data[end : end + 1]
                 if before[-1:] == b"@":
-                    is_call = not _is_word(after) and not self.data.startswith(_OF_PROPERTY, end)
+                    is_call = not _is_word(after) and not data.startswith(_OF_PROPERTY, end)
                 else:
                     is_call = after == b"(" and not _is_word(before[-1:]) and before not in _NO_CALL
                 if is_call and not self._is_no_code(position):
@@ -384,12 +387,13 @@ class Outline:
 
     def positions(self, word: bytes) -> Iterator[int]:
         """Yield where a word is, the first few times."""
-        position = self.data.find(word)
+        data = self.data
+        position = data.find(word)
         for _ in range(_MOST_HITS):
             if position < 0:
                 return
             yield position
-            position = self.data.find(word, position + 1)
+            position = data.find(word, position + 1)
 
     def _whole_words(self, name: bytes) -> Iterator[int]:
         """Yield where a name is not a part of a longer one, nor in a comment, the first few times."""
@@ -401,9 +405,9 @@ class Outline:
                 yield position
 
     def _line_at(self, position: int) -> tuple[int, bytes]:
-        start = self.data.rfind(b"\n", 0, position) + 1
-        end = self.data.find(b"\n", position)
-        return start, self.data[start : end if end >= 0 else len(self.data)]
+        data = self.data
+        start, end = data.rfind(b"\n", 0, position) + 1, data.find(b"\n", position)
+        return start, data[start : end if end >= 0 else len(data)]
 
 
 _DEF = regex(rb"[ \t]*((?:async[ \t]+)?def )")
