@@ -242,6 +242,15 @@ def test_another_abiscan_looks_again(finder: Finder, monkeypatch: pytest.MonkeyP
     assert finder.runs == 2
 
 
+def test_another_user_has_answers_of_their_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Who shares the folder of the cache may not see the same files."""
+    fingerprint = result_cache._fingerprint_reader.__wrapped__
+    mine = fingerprint()
+    assert fingerprint() == mine
+    monkeypatch.setattr(os, "geteuid", lambda: 4242)
+    assert fingerprint() != mine
+
+
 def test_errors_are_not_kept(finder: Finder) -> None:
     def fail() -> Evidence:
         raise KeyError("no")
