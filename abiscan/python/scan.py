@@ -47,9 +47,14 @@ _OUTSIDE_FUNCTIONS = {
 """What may matter outside of functions, by what several of the words have in common."""
 _MOST_HITS = 60
 
+SPACE = rb"(?:[ \t]|\\\r?\n)+"
+"""What may stand between two words of a statement: a backslash continues it in the next line."""
+_REST = rb"[^\n#;\\]*(?:\\\r?\n[^\n#;\\]*)*"
+
 # A pattern that begins with a line break is searched for several times faster than one with ^ in it.
 _IMPORT = regex(
-    rb"\n([ \t]*)(?:from[ \t]+([.\w]+)[ \t]+import[ \t]*(\([^)]*\)|[^\n\\]*(?:\\\n[^\n\\]*)*)|import[ \t]+([^\n#;]+))"
+    rb"\n([ \t]*)(?:from" + SPACE + rb"([.\w]+)" + SPACE + rb"import(?:" + SPACE + rb")?(\([^)]*\)|" + _REST + rb")"
+    rb"|import" + SPACE + rb"(\w" + _REST + rb"))"
 )
 
 
@@ -454,12 +459,24 @@ def _lines_of_imports(content: bytes) -> Iterator[re.Match[bytes]]:
     position, end = content.find(b"import"), 0
     while position >= 0:
         start = content.rfind(b"\n", end, position)
-        match = _IMPORT.match(content, start) if start >= 0 else None
+        match = _IMPORT.match(content, _first_line(content, start, end)) if start >= 0 else None
+        if match is None and start >= 0:  # what seems to go on may be a comment
+            match = _IMPORT.match(content, start)
         if match:
             yield match
         end = match.end() if match else position
         following = content.find(b"\n", end)  # nothing else in the line begins an import
         position = content.find(b"import", following) if following >= 0 else -1
+
+
+def _first_line(content: bytes, start: int, least: int) -> int:
+    """Return the line break before the first line of a statement that backslashes continue up to a line break."""
+    while content.endswith((b"\\", b"\\\r"), max(start - 2, 0), start):
+        before = content.rfind(b"\n", least, start)
+        if before < 0:
+            break
+        start = before
+    return start
 
 
 def _import_lines(source: Outline) -> Iterator[tuple[bool, ImportLine]]:
@@ -480,7 +497,8 @@ def _import_lines(source: Outline) -> Iterator[tuple[bool, ImportLine]]:
             module = match[2].decode("utf-8", "replace")
             yield inside, ImportLine(module=module, names=names, nested=nested, line=line)
         else:
-            for name in match[4].split(b","):
+            listed = _NO_NAMES.sub(b" ", match[4]) if b"\\" in match[4] else match[4]
+            for name in listed.split(b","):
                 if name.strip():
                     module = name.split()[0].decode("utf-8", "replace")
                     yield inside, ImportLine(module=module, names=(), nested=nested, line=line)

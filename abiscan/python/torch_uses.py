@@ -11,11 +11,12 @@ from typing import Final
 
 from msgspec import Struct
 
+from abiscan.python.scan import SPACE
 from abiscan.regex import regex
 
-_FROM: Final = rb"from[ \t]+(%b(?:\.\w+)*)[ \t]+import[ \t]*(\([^)]*\)|[^\n\\]*(?:\\\n[^\n\\]*)*)"
+_FROM: Final = rb"from" + SPACE + rb"(%b(?:\.\w+)*)" + SPACE + rb"import[ \t]*(\([^)]*\)|[^\n\\]*(?:\\\r?\n[^\n\\]*)*)"
 _IMPORT: Final = rb"import[ \t]+([^\n#;]*\b%b\b[^\n#;]*)"
-_WORD_FROM: Final = rb"from[ \t]+%b"
+_WORD_FROM: Final = rb"from" + SPACE + rb"%b"
 _WORD_IMPORT: Final = regex(rb"import")
 _COMMENT: Final = regex(rb"#[^\n]*|[()\\]")
 _PAGE: Final = b".html"

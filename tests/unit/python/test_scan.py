@@ -39,6 +39,28 @@ def test_imports_are_where_the_pattern_finds_them(parts: list[str]) -> None:
     assert found == [match.span() for match in scan._IMPORT.finditer(data)]
 
 
+@pytest.mark.parametrize(
+    "source",
+    [
+        "from a.b \\\n    import c",
+        "if x:\n    from a \\\n        import \\\n        b, c",
+        "from \\\r\n a \\\r\n import (b,\r\n c)\r\nimport d",
+        "import \\\n  a, b.c \\\n  as d",
+        "import a; x = 1 \\\n  + 2\nimport b",
+        "# a note \\\nimport a",
+        'x = """\nimport (no) name\n"""',
+    ],
+)
+def test_imports_go_on_behind_a_backslash_as_in_python(source: str) -> None:
+    real: list[tuple[int, str | None, tuple[str, ...]]] = []
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.ImportFrom):
+            real.append((node.lineno, node.module, tuple(alias.name for alias in node.names)))
+        elif isinstance(node, ast.Import):
+            real += [(node.lineno, alias.name, ()) for alias in node.names]
+    assert [(one.line, one.module, one.names) for one in Outline(source.encode()).imports] == real
+
+
 def test_imports_in_functions_are_none_of_the_module() -> None:
     assert Outline(b"def f():\n    import a\n\nclass C:\n    def g(self):\n        import b\n").imports == ()
 

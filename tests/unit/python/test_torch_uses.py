@@ -32,6 +32,7 @@ from tests.clock import grows_linearly
             {"torch.e", "torch.f"},
         ),
         ("torch.a.torch.b", {"torch.a.torch.b"}),
+        ("from torch.nn \\\n  import Module, \\\n  Linear", {"torch.nn", "torch.nn.Module", "torch.nn.Linear"}),
         ("nothing of it", set()),
     ],
 )
