@@ -68,3 +68,18 @@ def test_the_processor_of_this_machine(
 )
 def test_what_torch_itself_needs(machine: Machine, release: tuple[int, int] | None, features: tuple[str, ...]) -> None:
     assert torch_needs(machine, release) == features
+
+
+# arch/x86/include/asm/cpufeatures.h: only the newer ones have an underscore.
+AVX512 = (
+    *("avx512f", "avx512dq", "avx512ifma", "avx512pf", "avx512er", "avx512cd", "avx512bw", "avx512vl", "avx512vbmi"),
+    *("avx512_vbmi2", "avx512_vnni", "avx512_bitalg", "avx512_vpopcntdq", "avx512_4vnniw", "avx512_4fmaps"),
+    *("avx512_vp2intersect", "avx512_bf16", "avx512_fp16"),
+)
+
+
+@pytest.mark.parametrize("flag", AVX512)
+def test_avx512_is_spelled_as_linux_does(flag: str) -> None:
+    feature = processors.feature_of_flag(Machine.X86_64, flag)
+    assert feature == flag.replace("_", "")
+    assert processors.flag_of_feature(Machine.X86_64, feature) == flag

@@ -7,16 +7,19 @@ import json
 import zipfile
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from abiscan.environments import locked
 from abiscan.environments.lock_comparison import compare_locks, kind_of_change
-from abiscan.environments.locked import check_lock, list_systems
+from abiscan.environments.locked import LockedEnvironment, check_lock, list_systems
 from abiscan.errors import AbiscanError, InputError
 from abiscan.hooks.lock_fitting import fit_lock
 from abiscan.index.client import Settings, System
+from abiscan.inputs.packages import Distribution
 from abiscan.inputs.session import Session
-from abiscan.locks.model import ProjectPart
+from abiscan.locks.model import LockedPackage, ProjectPart
 from abiscan.locks.reading import read_lock
 from abiscan.report.lock_markdown import LARGEST, render_comparison_markdown
 from abiscan.results.doctor import DistributionState, Origin
@@ -362,3 +365,42 @@ def test_the_pythons_that_the_torch_of_a_lock_is_for(index: LocalIndex, tmp_path
     assert pythons("manylinux_2_28_x86_64") == [(3, 11), (3, 13)]
     assert pythons("win_amd64") == [(3, 13)]
     assert pythons("macosx_14_0_arm64") == [(3, 10)]  # one of those that it is for, to say that torch is not
+
+
+@pytest.mark.parametrize(
+    ("requires", "lines", "uses"),
+    [
+        (("numpy", "torch"), None, True),
+        (("numpy",), None, False),
+        (("numpy",), ["numpy", "torch>=2"], True),
+        (None, ["torchvision-free"], False),
+        (None, None, False),
+    ],
+)
+def test_what_uses_torch_is_told_by_what_it_requires(
+    requires: tuple[str, ...] | None, lines: list[str] | None, uses: bool
+) -> None:
+    package = LockedPackage(name="pack", version="1.0", requires=requires)
+    assert locked._uses_torch(package, lines) is uses
+
+
+@pytest.mark.parametrize(
+    ("known", "library", "requires", "may"),
+    [
+        (True, False, ("torch",), True),
+        (True, True, (), True),
+        (True, False, ("numpy",), False),
+        (False, False, (), True),  # whose files nobody has seen
+    ],
+)
+def test_what_may_need_torch(
+    known: bool, library: bool, requires: tuple[str, ...], may: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    members = {"pack": ["pack/_C.so"] if library else ["pack/__init__.py"]}
+    monkeypatch.setattr(LockedEnvironment, "members", members)
+    sources: dict[str, Any] = members if known else {}
+    environment = LockedEnvironment(
+        python=None, distributions=(), system=LINUX, packages={}, build=None, sources=sources, keys={}, complete=True
+    )
+    pack = Distribution(name="Pack", version="1.0", site="", objects=(), requires=requires, source=None)
+    assert environment.may_need_torch(pack) is may

@@ -229,6 +229,10 @@ def test_the_first_compressed_bundles_go_to_the_end_of_their_section() -> None:
     plain = bundle("gfx942", "gfx1100")
     head = struct.pack("<4sHHIQ", b"CCOB", 1, 0, len(plain), 0)
     assert bundles(head + zlib.compress(plain)) == [["gfx942", "gfx1100"]]
+    assert bundles(bundle("gfx908").ljust(8192, b"\0") + head + zlib.compress(plain)) == [
+        ["gfx908"],
+        ["gfx942", "gfx1100"],
+    ]
 
 
 @pytest.mark.parametrize("version", [2, 3])

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import io
 import json
+import re
 from pathlib import Path
 
 import click.testing
@@ -116,7 +117,10 @@ def test_the_command(wheels: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Pa
         ["2.0", "✗", "✓"],
         ["1.1", "-", "1.0", "✓", "✗"],
     ]
-    document = json.loads(run(*words, "--format", "json").stdout)
+    assert re.search(r"^\d+\.\d MB read$", result.stderr, re.MULTILINE)
+    as_json = run(*words, "--format", "json")
+    assert "MB read" not in as_json.stderr
+    document = json.loads(as_json.stdout)
     validate(document, "matrix-versions")
     assert document["versions"]["1.0"] == {"2.9.1": "works", "2.13.0": "import-fails"}
     page = run(*words, "--format", "html").stdout
