@@ -259,6 +259,10 @@ def test_a_compressed_bundle(version: int, method: int, compress: Callable[[byte
         (struct.pack("<4sHHIIQ", b"CCOB", 2, 1, 64, 4096, 0) + bytes(40), "damaged zstd"),
         (struct.pack("<4sHHIIQ", b"CCOB", 2, 0, 24, 4096, 0) + bytes(40), "0x0 is longer than its section"),
         (
+            bundle("gfx908").ljust(8192, b"\0") + struct.pack("<4sHHIIQ", b"CCOB", 2, 0, 4096, 4096, 0) + bytes(40),
+            "0x2000 is longer than its section",
+        ),
+        (
             struct.pack("<4sHHIIQ", b"CCOB", 2, 0, 1 << 31, 4096, 0) + zlib.compress(bundle("gfx942")),
             "the bundle at 0x0 is longer than its section",
         ),
