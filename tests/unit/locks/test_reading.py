@@ -403,7 +403,8 @@ URL = "https://files.example/vision-1.0%2Bcpu-py3-none-any.whl"
 def test_the_name_of_a_file_that_has_an_address(tmp_path: Path, name: str, text: str) -> None:
     text = text.replace('\nversion = "1.0"\n', '\nversion = "1.0+cpu"\n', 1)
     (vision,) = (item for item in lock_of(tmp_path, name, text).select(LINUX, ProjectPart()) if item.name == "vision")
-    assert [(file.name, file.sha256) for file in vision.files] == [(WHEEL, A)]
+    place = str(tmp_path / "wheels" / WHEEL) if 'url = "wheels/' in text else None
+    assert [(file.name, file.sha256, file.path) for file in vision.files] == [(WHEEL, A, place)]
 
 
 @pytest.mark.parametrize(
