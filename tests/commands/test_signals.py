@@ -38,6 +38,8 @@ COMMANDS: Final = {
     "stable": ("stable", "a.so"),
     "no-isolation": ("--no-isolation", "matrix", "a.so", "b.so", "--torch", "2.13.0", "--output", "out"),
 }
+FEW: Final = ("check", "no-isolation")
+"""With workers, and without."""
 
 
 @pytest.fixture
@@ -69,8 +71,17 @@ def ends(running: Running, folder: Path, number: signal.Signals, *, group: bool)
     assert {path.name for path in folder.iterdir()} - {"answers"} == {"a.so", "b.so", "tmp"}
 
 
-@pytest.mark.parametrize("name", COMMANDS)
-@pytest.mark.parametrize(("number", "group"), [(signal.SIGINT, False), (signal.SIGINT, True), (signal.SIGTERM, False)])
+@pytest.mark.parametrize(
+    ("name", "number", "group"),
+    [
+        *((name, signal.SIGINT, True) for name in COMMANDS),  # Ctrl-C
+        *(
+            pytest.param(name, number, False, marks=[] if name in FEW else pytest.mark.long)
+            for name in COMMANDS
+            for number in (signal.SIGINT, signal.SIGTERM)
+        ),
+    ],
+)
 def test_a_signal_ends_a_command(folder: Path, name: str, number: signal.Signals, *, group: bool) -> None:
     environment = {"TMPDIR": str(folder / "tmp")}
     with start(*COMMANDS[name], cwd=folder, env=environment, before=before("python")) as running:
@@ -94,8 +105,17 @@ def survey(folder: Path, jobs: int) -> tuple[str, ...]:
     return "survey", "a.so", "b.so", "--torch", "2.13.0", "--output", "answers", "--jobs", str(jobs)
 
 
-@pytest.mark.parametrize("jobs", [1, 2])
-@pytest.mark.parametrize(("number", "group"), [(signal.SIGINT, False), (signal.SIGINT, True), (signal.SIGTERM, False)])
+@pytest.mark.parametrize(
+    ("number", "group", "jobs"),
+    [
+        (signal.SIGINT, True, 1),
+        (signal.SIGINT, True, 2),
+        (signal.SIGTERM, False, 2),
+        pytest.param(signal.SIGINT, False, 1, marks=pytest.mark.long),
+        pytest.param(signal.SIGINT, False, 2, marks=pytest.mark.long),
+        pytest.param(signal.SIGTERM, False, 1, marks=pytest.mark.long),
+    ],
+)
 def test_a_signal_ends_a_survey(folder: Path, jobs: int, number: signal.Signals, *, group: bool) -> None:
     with start(*survey(folder, jobs), cwd=folder, env={"TMPDIR": str(folder / "tmp")}) as running:
         running.wait_until(lambda: len(children(running.pid)) == jobs)

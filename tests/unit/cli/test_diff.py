@@ -107,6 +107,7 @@ def test_a_release_does_not_differ_from_itself() -> None:
     assert document["old_api_version"] == document["new_api_version"]
 
 
+@pytest.mark.long
 def test_builds_with_and_without_cuda_differ_in_little_else() -> None:
     document = json.loads(run("2.13.0", "2.13.0+cu130", "--format", "json"))
     assert document["old"] == "torch 2.13.0+cpu"

@@ -145,9 +145,6 @@ def test_what_does_not_fit_is_refused_in_one_line(python: str, handed_over: list
 def test_force_says_it_and_installs(python: str, handed_over: list[list[str]]) -> None:
     assert "bad 1.0 will not work" in run(python, "install", "--force", "bad")
     assert handed_over[0][-2:] == ["install", "bad"]
-    words = ["pip", "install", "--force", "bad", "--python", python]  # what pip refuses behind its command
-    assert click.testing.CliRunner().invoke(main, words).exit_code == 0
-    assert handed_over[1] == handed_over[0]
 
 
 def test_requirements_and_constraints_are_honoured(python: str, index: Path, tmp_path: Path) -> None:
