@@ -58,7 +58,7 @@ class Mutant:
 
 def mutant(seed: int, number: int, room: str) -> Mutant:
     """A mutant of a room by its number; the larger a file, the more of them are in it."""
-    random = Random(f"{seed} {number}")
+    random = Random(f"{seed} {number} {room}")
     files = sorted((ROOT / "abiscan" / room).rglob("*.py"))
     while True:
         file = random.choices(files, [path.stat().st_size for path in files])[0]
