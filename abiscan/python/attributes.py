@@ -88,8 +88,10 @@ def _of_unknown(machine: PythonMachine, value: NotKnown, name: str) -> object:
         return machine.library.surroundings.module_version(value.name) or value.get_attribute(machine, name)
     # What numpy and the packages next to torch have is known by their versions.
     is_asked = is_module and not name.startswith("__") and value.name.partition(".")[0] not in COMPANIONS
-    if is_asked and machine.other_lacks(value.name, name):
-        raise machine.lacking_in_python(value.name, AttributeError, f"module '{value.name}' has no attribute '{name}'")
+    is_asked = is_asked and _is_foreign(value.name)
+    error = machine.error_of_attribute(value.name, name) if is_asked else None
+    if error is not None:
+        raise error
     submodule = machine.modules.get(full) if is_asked else None
     if isinstance(submodule, NotKnown) and machine.library.surroundings.keeps_submodule(value.name, name):
         return submodule

@@ -263,9 +263,23 @@ class PythonInterpreter(Calls):
                 )
             )
             self.missing_in[file] |= companions.misses(self, file) or library.uses_emptied(file)
+            self.missing_in[file] |= self._misses_others(file)
             lost = sorted(library.lost_names(file))
             self.missing_in[file] |= any(self.since(*standard.REMOVED_NAMES[name]) for name in lost)
         return self.missing_in[file]
+
+    def _misses_others(self, file: str) -> bool:
+        """Whether a source seems to use, as it is imported, a name that another installed package lacks."""
+        if not (self.library.surroundings.is_final or self.library.surroundings.planned):
+            return False
+        from abiscan.python.other_names import names_of_other, others_in  # where nothing else is there, it is not asked
+
+        return any(
+            self.library.uses_at_import(file, use) and names.first_lacking(use) is not None
+            for top in others_in(self.library, file)
+            for names in [names_of_other(self.library, top, lambda *asked: self._error_of_other(*asked) is not None)]
+            for use in sorted(self.library.companion_uses(file, top))
+        )
 
     def uses_missing(self, node: ast.stmt | ast.expr) -> bool:
         """Whether running this code may use a name that this torch does not have."""
@@ -540,10 +554,13 @@ class PythonInterpreter(Calls):
             return
         raised = self._error_of_other(module, taken)
         if raised is not None:
-            _log.debug("%s: the import of %s raises %s", self.place(), module, raised.exception)
-            failure = loading.as_failure(raised)
-            failure.of_other = raised.of_other or module.partition(".")[0]
-            raise Thrown(failure)
+            raise self._thrown_by_other(raised, module)
+
+    def _thrown_by_other(self, raised: Raised, module: str) -> Thrown:
+        _log.debug("%s: the import of %s raises %s", self.place(), module, raised.exception)
+        failure = loading.as_failure(raised)
+        failure.of_other = raised.of_other or module.partition(".")[0]
+        return Thrown(failure)
 
     def _error_of_other(self, module: str, taken: str | None = None) -> Raised | None:
         """Return what the import of a module of another installed package raises, as far as that is certain."""
@@ -558,9 +575,8 @@ class PythonInterpreter(Calls):
         if not isinstance(raised, Raised):
             return None
         # It is about what the files of the other package have.
-        lacking = f"No module named {module!r}" if taken is None else f"cannot import name {taken!r} from {module!r}"
         owner, _, last = (module, "", taken) if taken is not None else module.rpartition(".")
-        is_lack = bool(owner) and (raised.message or "").startswith(lacking)
+        is_lack = bool(owner) and _says_that_it_lacks(raised, module, taken)
         return None if is_lack and self._may_be_added(owner, last) else raised
 
     def _may_be_added(self, module: str, name: str) -> bool:
@@ -620,7 +636,7 @@ class PythonInterpreter(Calls):
             raise absent
         if f"{full}.{name}" in MODELS or (knows_names and torch_module.surely_unloaded(self, f"{full}.{name}")):
             return self.import_module(f"{full}.{name}")
-        if not knows_names and self.other_lacks(full, name):
+        if not knows_names and self._surely_lacks(full, name):
             source = self.library.surroundings.source(full) or "unknown location"
             lacking = thrown(ImportError, f"cannot import name '{name}' from '{full}' ({source})")
             lacking.failure.of_other = full.partition(".")[0]
@@ -642,7 +658,28 @@ class PythonInterpreter(Calls):
             location = (self.library.surroundings.source(full) if of_file else None) or "unknown location"
             raise thrown(ImportError, f"cannot import name '{name}' from '{full}' ({location})") from None
 
-    def other_lacks(self, module: str, name: str) -> bool:
+    def error_of_attribute(self, module: str, name: str) -> Thrown | None:
+        """Return what an attribute of a module of others raises; None if that is nothing, or not certain."""
+        is_there = self.library.installed_has(module, name)
+        lacking: object = f"module '{module}' has no attribute '{name}'"
+        if is_there is not False:
+            # An import of the name runs the same functions of the module: what it raises for want of a name is said in
+            # other words, which the module itself may choose.
+            raised = None if is_there else self._error_of_other(module, name)
+            if raised is None:
+                return None
+            if not _says_that_it_lacks(raised, module, name):
+                return self._thrown_by_other(raised, module)
+            source = self.library.surroundings.source(module)
+            if source is None or b"__getattr__" in observed_fs.read_file(source):
+                lacking = NotKnown(f"{lacking}")
+        elif not self._surely_lacks(module, name):
+            return None
+        error = thrown(AttributeError, lacking)
+        error.failure.of_other = module.partition(".")[0]
+        return error
+
+    def _surely_lacks(self, module: str, name: str) -> bool:
         """Whether an installed module of others certainly does not have a name, which no code may have set, either."""
         is_there = self.library.installed_has(module, name)
         return is_there is False and not self._is_made(module) and not self._may_be_added(module, name)
@@ -786,6 +823,12 @@ def _is_too_old(library: PythonCode, files: Iterable[str], world: World) -> bool
             return False
         python = world.newest_python
     return any(library.too_new(file, python) is not None for file in files)
+
+
+def _says_that_it_lacks(raised: Raised, module: str, name: str | None) -> bool:
+    """Whether the error of an import says that a module is not there, or does not have a name."""
+    lacking = f"No module named {module!r}" if name is None else f"cannot import name {name!r} from {module!r}"
+    return (raised.message or "").startswith(lacking)
 
 
 def _absent_module(name: str) -> Thrown:

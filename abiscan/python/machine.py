@@ -521,8 +521,8 @@ class PythonMachine:
         """Return the parameters of a function by name; raises where Python certainly would."""
         raise NotImplementedError
 
-    def other_lacks(self, module: str, name: str) -> bool:
-        """Whether an installed module of others certainly does not have a name, which no code may have set, either."""
+    def error_of_attribute(self, module: str, name: str) -> Thrown | None:
+        """Return what an attribute of a module of others raises; None if that is nothing, or not certain."""
         raise NotImplementedError
 
     def misses_names(self, file: str) -> bool:

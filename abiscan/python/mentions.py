@@ -253,7 +253,8 @@ class Mentions:
         self._operators = operators
         self._asks_objects = any(name.rpartition(".")[0] in OF_OBJECTS for name in requested)
         self._bases = _inherited_constructors(self._tree)
-        self._origins = make_origins(self._tree) if self._tree else Origins()
+        self._packages = _KNOWN | {names.top}
+        self._origins = make_origins(self._tree, self._packages) if self._tree else Origins()
         self._words = self._words_of([*requested, *called])
         self._marks = settled.marks_among(self._mentioning(), file)
         is_lazy = not isinstance(code.python, Answer) and code.python >= ANNOTATED_LAZILY
@@ -342,7 +343,7 @@ class Mentions:
             )
             # There are no objects of a class whose constructor refuses the torch, and no calls of its methods.
             inside = _guarded(inside) if self._may_refuse(node, inside) else inside
-            yield from self._body(node.body, _with_origins(inside, make_origins(node), is_class=True))
+            yield from self._body(node.body, _with_origins(inside, make_origins(node, self._packages), is_class=True))
         elif isinstance(node, (ast.Import, ast.ImportFrom)):
             yield from self._import(node, scope)
         elif isinstance(node, ast.AnnAssign):
@@ -584,7 +585,7 @@ class Mentions:
         if not is_wanted:
             return
         parameters = {argument.arg for argument in arguments if argument}
-        own = make_origins(node)
+        own = make_origins(node, self._packages)
         is_variant = scope.variants.get(getattr(node, "name", ""), 0) > 1 or are_guarding(decorators, scope.values)
         inside = replace(
             _with_origins(_named(scope, node), own | dict.fromkeys(parameters)),
@@ -882,8 +883,11 @@ def _is_lookup(node: ast.expr | None) -> TypeGuard[ast.Call]:
     return node.func.id == "getattr" and len(node.args) == 2 and not node.keywords
 
 
-def make_origins(body: ast.AST) -> Origins:
-    """Return what the names stand for that a module, a class or a function binds itself."""
+def make_origins(body: ast.AST, known: Collection[str] = _KNOWN) -> Origins:
+    """Return what the names stand for that a module, a class or a function binds itself.
+
+    :param known: the packages of which that is asked
+    """
     # A name counts only if all that the scope binds it to is one thing. ``import *`` may bind any of them to something
     # else; only ``torch`` itself is assumed to stay.
     by_name: dict[str, set[str | None]] = {}
@@ -891,7 +895,7 @@ def make_origins(body: ast.AST) -> Origins:
     starred = False
     while waiting:
         node = waiting.pop()
-        for name, origin in _bound_by(node):
+        for name, origin in _bound_by(node, known):
             by_name.setdefault(name, set()).add(origin)
         starred |= isinstance(node, ast.ImportFrom) and node.names[0].name == "*"
         if not isinstance(node, _SCOPES) and not (isinstance(node, ast.Assign) and _is_plain_alias(node)):
@@ -919,10 +923,10 @@ def _inherited_constructors(tree: ast.Module | None) -> dict[str, ast.expr]:
     }
 
 
-def _bound_by(node: ast.AST) -> Iterator[tuple[str, str | None]]:
+def _bound_by(node: ast.AST, known: Collection[str] = _KNOWN) -> Iterator[tuple[str, str | None]]:
     """Yield the names that a part of a scope binds itself, each with what it stands for."""
     for name, origin in names_bound_by(node):
-        yield name, origin if origin is not None and origin.partition(".")[0] in _KNOWN else None
+        yield name, origin if origin is not None and origin.partition(".")[0] in known else None
     if isinstance(node, ast.Assign) and _is_plain_alias(node) and isinstance(node.value, ast.Attribute):
         yield from ((target.id, _name_of_torch(node.value)) for target in node.targets if isinstance(target, ast.Name))
 

@@ -22,7 +22,7 @@ from abiscan.python.library import PythonCode
 from abiscan.python.machine import Limits
 from abiscan.python.model import Answer, ImportOutcome, OtherTorch, PythonLine, PythonNeed, Raised, Reading, World
 from abiscan.python.runs import RunCache, Runs
-from abiscan.python.sources import PackageFiles, PackageSources, is_test
+from abiscan.python.sources import PackageFiles, PackageSources, is_for_users, is_test
 from abiscan.python.systems import LINUX, PythonSystem
 from abiscan.python.torch_names import TorchNames
 from abiscan.python.unreached import unreached_uses
@@ -339,10 +339,16 @@ def follow_imports(
 
 
 def _companions_of(code: PythonCode, world: World) -> tuple[Sequence[TorchNames], ...]:
-    """Return the versions that may be there of each package next to torch that a package mentions."""
+    """Return the versions that may be there of each package other than torch that a package mentions."""
     from abiscan.python.models.companions import names_of
 
-    return tuple(names_of(world, code, package) for package in code.companions)
+    known = tuple(names_of(world, code, package) for package in code.companions)
+    if not (code.surroundings.is_final or code.surroundings.planned):
+        return known
+    from abiscan.python.other_names import names_of_other, others_in
+
+    tops = dict.fromkeys(top for file in code.sources if is_for_users(file) for top in others_in(code, file))
+    return (*known, *((names_of_other(code, top),) for top in tops))
 
 
 @contextmanager

@@ -8,6 +8,7 @@ rule is silent.
 **Why it fails.** Python looks names up when the code runs. The package can be imported, and the first call raises
 `AttributeError` or `ImportError`.
 
+Names of other packages count where these are there: installed, or named with the package.
 Names of numpy, Triton, torchvision, torchaudio and torchtext count, too, where the version is known: the one that is
 installed, that every version which the wheel requires stands for (`numpy>=2`), the Triton that this build of torch
 requires, or the torchvision, torchaudio and torchtext that require this torch.
@@ -48,6 +49,7 @@ from abiscan.findings import Confidence, Effect, Evidence, Finding, rule
 from abiscan.linkage.linkage import Linkage
 from abiscan.python.operator_calls import operator_named
 from abiscan.python.torch_classes import CLASSES, missing_attribute
+from abiscan.python.torch_names import COMPANIONS
 from abiscan.python.torch_texts import NO_OPERATOR, NO_OPERATOR_FOR_META, NO_OVERLOAD, release_of, says
 from abiscan.words import listed, plural, ranges
 
@@ -68,25 +70,25 @@ def find_problems(linkage: Linkage) -> Iterator[Finding]:  # noqa: ARG001 - it i
 
 
 def list_findings(
-    uses: Sequence[LaterUse], history: NameHistory, package: str, torch: str, release: str | None
+    uses: Sequence[LaterUse], history: NameHistory | None, package: str, torch: str, release: str | None
 ) -> Iterator[Finding]:
     """Yield the finding about one missing name.
 
     :param uses: those of that name
-    :param history: the releases that have it
+    :param history: the releases that have it; None of a package whose releases are not recorded
     :param torch: the torch that lacks it, in words; of a name of another package, it does not matter
     :param release: the number of that torch
     """
-    top = history.name.partition(".")[0]
+    top = uses[0].name.partition(".")[0]
     its_torch = " (and the torch that it requires)" if top in {"torchaudio", "torchtext", "torchvision"} else ""
-    lacking = torch if top == "torch" else f"{top} {ranges(history.lacking, history.releases)}"
-    since, until = history.span
+    lacking = _lacking(torch, top, history)
+    since, until = history.span if history else (None, None)
     on_cpus = all(use.how == "device" for use in uses)
     where = ", where the device is a CPU" if on_cpus else ""
     yield Finding(
         rule=RULE.name,
         effect=Effect.CALL_FAILS,
-        message=f"{history.name} is missing in {lacking}: {package} uses it in {count_places(uses)}{where}",
+        message=f"{uses[0].name} is missing in {lacking}: {package} uses it in {count_places(uses)}{where}",
         confidence=Confidence.POSSIBLE if on_cpus else Confidence.CERTAIN,
         evidence=tuple(
             Evidence(
@@ -97,7 +99,11 @@ def list_findings(
             )
             for use in uses
         ),
-        fix=advise(history, ("has", "have"), f"a version of {package} for {lacking}", its_torch),
+        fix=(
+            advise(history, ("has", "have"), f"a version of {package} for {lacking}", its_torch)
+            if history
+            else f"use a version of {top} that has it, or a version of {package} for {lacking}"
+        ),
         says=_error_text(uses[0], release),
     )
 
@@ -112,7 +118,7 @@ def list_doubtful(uses: Sequence[LaterUse], package: str, torch: str, release: s
         of_package = tuple(group)
         names = tuple(dict.fromkeys(use.name for use in of_package))
         verb, them = ("are", "them") if len(names) > 1 else ("is", "it")
-        lacking = torch if top == "torch" else f"the {top} that goes with {torch}"
+        lacking = _lacking(torch, top, None) if top not in COMPANIONS else f"the {top} that goes with {torch}"
         yield Finding(
             rule=RULE.name,
             effect=Effect.NOTE,
@@ -131,6 +137,13 @@ def list_doubtful(uses: Sequence[LaterUse], package: str, torch: str, release: s
             ),
             fix=f"call what uses {them} only with a torch that has {them}, or use a version of {package} for {lacking}",
         )
+
+
+def _lacking(torch: str, top: str, history: NameHistory | None) -> str:
+    """Return what lacks a name, in words."""
+    if top == "torch":
+        return torch
+    return f"{top} {ranges(history.lacking, history.releases)}" if history else f"the {top} that is there"
 
 
 def advise(history: NameHistory, verbs: tuple[str, str], otherwise: str, note: str = "") -> str:

@@ -25,6 +25,7 @@ from abiscan.python.model import (
     Raised,
     Skipped,
 )
+from abiscan.python.torch_names import COMPANIONS
 from abiscan.results.check import Result
 from abiscan.results.package import (
     ImportFailure,
@@ -77,7 +78,9 @@ def later_findings(
     for (name, error), group in groupby(counted, attrgetter("name", "error")):
         uses = tuple(group)
         if not error and missing_torch_name.RULE in rules:
-            yield from missing_torch_name.list_findings(uses, history(name), result.name, torch, result.torch)
+            is_recorded = name.partition(".")[0] in {"torch", *COMPANIONS}
+            known = history(name) if is_recorded else None
+            yield from missing_torch_name.list_findings(uses, known, result.name, torch, result.torch)
         elif error and rejected_torch_call.RULE in rules:
             taking, advice, needs = call_history(name, uses[0].arguments), None, None
             if uses[0].how in {"default", "omission", "package"}:
