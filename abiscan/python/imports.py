@@ -660,19 +660,15 @@ class PythonInterpreter(Calls):
 
     def error_of_attribute(self, module: str, name: str) -> Thrown | None:
         """Return what an attribute of a module of others raises; None if that is nothing, or not certain."""
-        is_there = self.library.installed_has(module, name)
+        if self.library.installed_has(module, name) is True:
+            return None
+        # An import of the name runs the same functions of the module, which may say in their own words what it lacks.
         lacking: object = f"module '{module}' has no attribute '{name}'"
-        if is_there is not False:
-            # An import of the name runs the same functions of the module: what it raises for want of a name is said in
-            # other words, which the module itself may choose.
-            raised = None if is_there else self._error_of_other(module, name)
-            if raised is None:
-                return None
+        raised = self._error_of_other(module, name)
+        if raised is not None:
             if not _says_that_it_lacks(raised, module, name):
                 return self._thrown_by_other(raised, module)
-            source = self.library.surroundings.source(module)
-            if source is None or b"__getattr__" in observed_fs.read_file(source):
-                lacking = NotKnown(f"{lacking}")
+            lacking = NotKnown("the text of the error") if raised.of_attribute is None else raised.of_attribute
         elif not self._surely_lacks(module, name):
             return None
         error = thrown(AttributeError, lacking)

@@ -69,6 +69,7 @@ class Raised(Struct, frozen=True, kw_only=True):
     :ivar lacking: the library that this machine lacks, to which it is due; None if no other machine differs
     :ivar of_torch: whether it is raised because torch lacks a name, or a parameter
     :ivar of_other: the module of another package whose import raises it; None if it is the package's own
+    :ivar of_attribute: what a module says that lacks a name which is taken as an attribute, and not imported
     """
 
     exception: str
@@ -78,6 +79,7 @@ class Raised(Struct, frozen=True, kw_only=True):
     lacking: str | None = None
     of_torch: bool = False
     of_other: str | None = None
+    of_attribute: str | None = None
     exact: bool = True
 
 

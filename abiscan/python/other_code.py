@@ -108,6 +108,8 @@ class OtherCode:
             return None
         trace = self._machine.trace
         is_lacking = self._is_nowhere(module, raised) if name is None else self._lacks(module, name, raised)
+        if name is not None and (raised.message or "").startswith(f"cannot import name {name!r} from {module!r}"):
+            raised = replace(raised, of_attribute=self._error_of_attribute(module, name))
         is_lacking = is_lacking or self._is_unbound(raised)
         new = [decision for spot, decision in trace.decisions.items() if spot not in decided]
         # A function of a module that was imported says it of the name, and not the import of that module, nor the body
@@ -188,6 +190,18 @@ class OtherCode:
         if self._library.surroundings.source(module) is not None and "__getattr__" not in value.names:
             return False
         return self._is_not_in(value.file, name)
+
+    def _error_of_attribute(self, module: str, name: str) -> str | None:
+        """Return what Python says of an attribute that an imported module lacks; None if that is not known."""
+        if self._machine is None:
+            return None
+        try:
+            self._machine.get_attribute(self._machine.modules[module], name)
+        except Thrown as error:
+            return as_raised(self._machine, error.failure).message
+        except (ProcessEnded, Exhausted, RecursionError):
+            self._machine = None
+        return None
 
     def _is_not_in(self, file: str, name: str) -> bool:
         return name.encode() not in self._library.source(file)

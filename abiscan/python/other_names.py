@@ -15,13 +15,22 @@ from abiscan.python.library import PythonCode, may_add_in
 from abiscan.python.model import Answer
 from abiscan.python.module_names import ModuleNames
 from abiscan.python.torch_names import COMPANIONS, TorchNames
+from abiscan.regex import regex
 
+_IMPORTS: Final = regex(rb"(?m)^[ \t]*(?:from[ \t]+([A-Za-z_]\w*)|import[ \t]+([A-Za-z_][\w., \t]*))")
 _KNOWN_BY_VERSION: Final = frozenset({"torch", *COMPANIONS})
 
 
 def others_in(library: PythonCode, file: str) -> Iterator[str]:
     """Yield the packages that a source imports and that are there, by their top-level modules."""
-    for top in sorted({line.module.partition(".")[0] for line in library.outline(file).imports}):
+    imported = _IMPORTS.findall(library.source(file))
+    tops = {
+        part.split(b".")[0].split()[0]
+        for one, several in imported
+        for part in (one, *several.split(b","))
+        if part.strip()
+    }
+    for top in sorted(map(bytes.decode, tops)):
         is_foreign = top.isidentifier() and top not in _KNOWN_BY_VERSION and library.find(top) is None
         is_foreign = is_foreign and standard.has_module(top, Answer.UNKNOWN) is False
         if is_foreign and library.surroundings.installed(top) is True:

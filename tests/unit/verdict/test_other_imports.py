@@ -106,6 +106,11 @@ BREAKS = {
         "other/errors.py": "class Moved(ImportError): ...\n",
     },
     "an attribute that a module lacks": {"other/__init__.py": "import further\n", "further.py": "here = 1\n"},
+    "an attribute that a lazy module lacks": {"other/__init__.py": LAZY, "other/part.py": "Thing = 1\n"},
+    "an attribute that has moved": {
+        "other/__init__.py": "class Moved(ImportError): ...\n"
+        "def __getattr__(name):\n    raise Moved(f'{name} has moved')\n",
+    },
     "a module by the name of its spec": {
         "other/__init__.py": "__import__(__spec__.parent + '.part')\n__import__(__spec__.name + '.gone')\n",
         "other/part.py": "",
@@ -119,6 +124,7 @@ WORKS = {
         "other/hooks.py": "def __getattr__(name):\n    if name.lower() == 'gone':\n        return 1\n"
         "    raise AttributeError(name)\n",
     },
+    "an attribute of a lazy module": {"other/__init__.py": LAZY, "other/part.py": "Thing = 1\n"},
     "an attribute that the code sets": {"further.py": "here = 1\n"},
     "an attribute that another module sets": {
         "other/__init__.py": "import further\nfurther.gone = 1\n",
@@ -266,6 +272,9 @@ def test_the_import_of_another_package_raises_what_python_raises(tmp_path: Path,
         "for a name that a lazy one lacks": "from other import Gone",
         "for a module, as one of Python's has that name": "import other.json",
         "an attribute that a module lacks": "import other, further; further.gone",
+        "an attribute that a lazy module lacks": "import other; other.Gone",
+        "an attribute that has moved": "import other; other.Gone",
+        "an attribute of a lazy module": "import other; other.Thing",
         "an attribute that the code sets": "import further; further.gone = 1; further.gone",
         "an attribute that another module sets": "import other, further; further.gone",
         "an attribute that is a module": "import other, other.part; other.part",
