@@ -664,7 +664,8 @@ class PythonInterpreter(Calls):
             return None
         # An import of the name runs the same functions of the module, which may say in their own words what it lacks.
         lacking: object = f"module '{module}' has no attribute '{name}'"
-        raised = self._error_of_other(module, name)
+        is_mentioned = self.library.surroundings.mentions(module, name)
+        raised = None if is_mentioned else self._error_of_other(module, name)
         if raised is not None:
             if not _says_that_it_lacks(raised, module, name):
                 return self._thrown_by_other(raised, module)

@@ -328,6 +328,10 @@ class Surroundings(Struct, frozen=True, kw_only=True, dict=True):
             return True
         return self._text_has(module, name, source, named=named)
 
+    def mentions(self, module: str, name: str) -> bool:
+        """Whether the source of an installed module has a name as a word: what fills it later often lists it."""
+        return re.search(rb"\b%b\b" % re.escape(name.encode()), self._text_of(module)) is not None
+
     def keeps_submodule(self, package: str, name: str) -> bool:
         """Whether a name of an installed package can only be its submodule of that name: no function, no class."""
         source = self.source(package)

@@ -6,6 +6,7 @@ what its code does as it runs, a function ``__getattr__`` of it included.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Final
 
@@ -79,15 +80,23 @@ class _OtherModules:
     def lacks(self, module: str, name: str) -> bool:
         """Whether a module certainly lacks a name, which no code that is read adds to it."""
         is_there = self._library.installed_has(module, name)
-        if is_there is True or not (is_there is False or self._fails(module, name)):
+        if is_there is None and not self._library.surroundings.mentions(module, name):
+            is_there = not self._fails(module, name)
+        if is_there is not False:
             return False
         return not (self._library.may_add(module, name) or any(self._adding(module, name)))
 
     def _adding(self, module: str, name: str) -> Iterator[bool]:
-        around, own = self._library.surroundings, module.partition(".")[0]
-        others = {top for file in self._library.sources for top in others_in(self._library, file)} - {own}
-        for source in filter(None, map(around.source, sorted(others))):
-            yield may_add_in(observed_fs.read_file(source), module, name)
+        own = module.partition(".")[0]
+        for top, text in self._texts.items():
+            yield top != own and may_add_in(text, module, name)
+
+    @functools.cached_property
+    def _texts(self) -> Mapping[str, bytes]:
+        """The sources of the other packages that the code imports."""
+        tops = sorted({top for file in self._library.sources for top in others_in(self._library, file)})
+        found = ((top, self._library.surroundings.source(top)) for top in tops)
+        return {top: observed_fs.read_file(source) for top, source in found if source is not None}
 
     def is_package(self, name: str) -> bool:
         """Whether a module has others in it: not asked of other packages."""

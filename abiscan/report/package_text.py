@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import re
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import Final
 
@@ -125,7 +126,8 @@ def _explain_verdict(package: PackageResult, *, verbose: bool) -> Iterator[Style
         )
     if error and error.of_package:
         # Only of numpy is a name known to be absent whose text is not.
-        lacks = error.message is None or error.message.startswith(f"module '{error.of_package}' has no attribute")
+        saying = rf"(?i)module '?{re.escape(error.of_package)}(?:\.[\w.]+)?'? has no attribute"
+        lacks = error.message is None or re.match(saying, error.message) is not None
         is_absent = error.of_module == error.of_package or (error.exception == "AttributeError" and lacks)
         absent = f"{error.of_package} does not have it in the version that is there; another one may"
         raised = f"raised by importing {error.of_package}: check that package, too"

@@ -187,6 +187,8 @@ def _error_text(use: LaterUse, release: str | None) -> str | None:
         return numpy_texts.missing_name(use.name)
     if use.how == "attribute" and owner in CLASSES:
         return missing_attribute(owner, name)
+    if owner.partition(".")[0] not in {"torch", *COMPANIONS}:  # which may say it in their own words
+        return None
     if use.how in {"attribute", "device"}:
         return f"module '{owner}' has no attribute '{name}'"
     return f"No module named '{use.name}'" if use.how == "import" else f"cannot import name '{name}' from '{owner}'"
