@@ -19,11 +19,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
-from abiscan.python.installed import Surroundings
-from abiscan.python.library import PythonCode
-from abiscan.python.machine import Limits
-from abiscan.python.runs import RunCache, Runs
-from abiscan.python.sources import PackageFiles, PackageSources
+from abiscan.python.importing.runs import RunCache, Runs
+from abiscan.python.interpreter.machine import Limits
+from abiscan.python.package.installed import Surroundings
+from abiscan.python.package.library import PythonCode
+from abiscan.python.package.sources import PackageFiles, PackageSources
 from tests.unit.python.packages import FakeWorld, TextSources
 from tools.wheels import download
 

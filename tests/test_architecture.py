@@ -101,7 +101,7 @@ def test_no_keyword_of_a_package_meets_a_parameter_of_ours() -> None:
         for node in ast.walk(ast.parse(MODULES[module].read_text("utf-8")))
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda) and node.args.kwarg
     ]
-    assert "abiscan.python.operations:attempt_operation" in dict(taking)
+    assert "abiscan.python.interpreter.operations:attempt_operation" in dict(taking)
     assert [name for name, parameters in taking if parameters.args or parameters.kwonlyargs] == []
 
 

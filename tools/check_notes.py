@@ -21,11 +21,11 @@ from pathlib import Path
 
 import msgspec
 
-from abiscan.python.later_names import later_uses
-from abiscan.python.library import PythonCode
-from abiscan.python.mentions import LaterUse
-from abiscan.python.model import Answer
-from abiscan.python.sources import PackageFiles
+from abiscan.python.later.later_names import later_uses
+from abiscan.python.later.mentions import LaterUse
+from abiscan.python.package.library import PythonCode
+from abiscan.python.package.model import Answer
+from abiscan.python.package.sources import PackageFiles
 from abiscan.torches import embedded_names
 
 ASK = """

@@ -29,13 +29,15 @@ import abiscan
 from abiscan.cli import main as program
 from abiscan.diagnosis.causes import CAUSES
 from abiscan.findings import Documented
-from abiscan.python import acting, calls, late_bodies, patterns, special
-from abiscan.python.compiling import QUESTIONS, STATEMENTS, VALUES
-from abiscan.python.explore import MOST_RUNS, MOST_TURN_RUNS
-from abiscan.python.grammar import LARGEST_SOURCE
-from abiscan.python.iteration import MOST_ITEMS
-from abiscan.python.machine import Limits
-from abiscan.python.models import recipes
+from abiscan.python.importing.explore import MOST_RUNS, MOST_TURN_RUNS
+from abiscan.python.interpreter import calls, patterns, special
+from abiscan.python.interpreter.compiling import QUESTIONS, STATEMENTS, VALUES
+from abiscan.python.interpreter.iteration import MOST_ITEMS
+from abiscan.python.interpreter.machine import Limits
+from abiscan.python.interpreter.models import recipes
+from abiscan.python.language import late_bodies
+from abiscan.python.language.grammar import LARGEST_SOURCE
+from abiscan.python.package import acting
 from abiscan.rules import EVERY_RULE
 from tools.calls_out import HARMLESS, PARTLY_UNKNOWN, SOURCES
 from tools.schemas import schema_files
@@ -83,33 +85,33 @@ def help_text(command: str) -> str:
     return f"```text\n{result.output}```\n"
 
 
-def rooms() -> list[list[str]]:
-    """The layers of the package from the top, as import-linter keeps them; each is one room or several."""
+def rooms(container: str) -> list[list[str]]:
+    """The layers of a package from the top, as import-linter keeps them; each is one room or several."""
     config = tomllib.loads(ROOT.joinpath("pyproject.toml").read_text("utf-8"))
     contracts = config["tool"]["importlinter"]["contracts"]
-    layers = next(contract["layers"] for contract in contracts if contract["type"] == "layers")
+    layers = next(contract["layers"] for contract in contracts if contract.get("containers") == [container])
     return [re.split(r"\s*[|:]\s*", layer) for layer in layers]
 
 
-def purpose(room: str) -> str:
+def purpose(container: str, room: str) -> str:
     """The first sentence of the docstring of a room."""
-    folder = PACKAGE / room
+    folder = ROOT.joinpath(*container.split("."), room)
     file = folder / "__init__.py" if folder.is_dir() else folder.with_suffix(".py")
     docstring = ast.get_docstring(ast.parse(file.read_text("utf-8"))) or ""
     sentence = re.split(r"(?<=[.;?])\s", " ".join(docstring.split()), maxsplit=1)[0]
     return sentence.replace("``", "").rstrip(";.")
 
 
-def picture() -> str:
-    """The rooms from the top of the house to the bottom, each with what it is for."""
-    layers = rooms()
+def picture(container: str = "abiscan") -> str:
+    """The rooms of a package from the top of the house to the bottom, each with what it is for."""
+    layers = rooms(container)
     width = max(len(room) for layer in layers for room in layer)
     lines = [f"┌─{'─' * width}─┐"]
     for number, layer in enumerate(layers):
         if number:
             lines.append(f"├─{'─' * width}─┤")
         for room in layer:
-            first, *rest = textwrap.wrap(purpose(room), HELP_WIDTH - width - 6)
+            first, *rest = textwrap.wrap(purpose(container, room), HELP_WIDTH - width - 6)
             lines.append(f"│ {room:{width}} │  {first}")
             lines += [f"│ {'':{width}} │  {line}" for line in rest]
     lines.append(f"└─{'─' * width}─┘")
@@ -288,6 +290,7 @@ def parts() -> Iterator[tuple[Path, str, str]]:
     yield DOCS / "api.md", "types", public_types()
     yield DOCS / "json.md", "fields", json_documents()
     yield DOCS / "design.md", "rooms", picture()
+    yield DOCS / "design.md", "python", picture("abiscan.python")
     yield DOCS / "limitations.md", "python", reading()
     yield DOCS / "emulation.md", "calls", calls_out()
 

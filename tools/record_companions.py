@@ -35,10 +35,10 @@ from packaging.version import Version
 
 from abiscan.errors import InputError
 from abiscan.index.client import Index, System, settings_of_pip
-from abiscan.python.models import companions
-from abiscan.python.module_names import names_of
-from abiscan.python.sources import normalized
-from abiscan.python.torch_names import marks_of
+from abiscan.python.interpreter.models import companions
+from abiscan.python.language.module_names import names_of
+from abiscan.python.package.sources import normalized
+from abiscan.python.torch_api.torch_names import marks_of
 from abiscan.regex import regex
 from abiscan.torches import companion_names, embedded, release_sets
 from tools.blocks import DATA, MARKS

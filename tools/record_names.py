@@ -30,9 +30,9 @@ from packaging.requirements import Requirement
 from abiscan.binary.elf import ElfFile
 from abiscan.index.client import Index, System, settings_of_pip
 from abiscan.inputs.files import Wheel
-from abiscan.python.module_names import ModuleNames, names_of
-from abiscan.python.torch_classes import CLASSES, read_class
-from abiscan.python.torch_names import CLASS, FUNCTIONS, marks_of
+from abiscan.python.language.module_names import ModuleNames, names_of
+from abiscan.python.torch_api.torch_classes import CLASSES, read_class
+from abiscan.python.torch_api.torch_names import CLASS, FUNCTIONS, marks_of
 from abiscan.regex import regex
 from abiscan.torches import embedded, embedded_names, release_sets
 from tools.blocks import DATA, MARKS

@@ -15,9 +15,9 @@ from abiscan.binary.loadable import CRASH, NOT_ALIGNED, NOT_OPENABLE
 from abiscan.dispatch.messages import TEMPLATES
 from abiscan.linkage.model import NO_SUCH_FILE
 from abiscan.linkage.resolve import EXECUTABLE_STACK, ISA_LEVEL, PACKED, STATIC_TLS
-from abiscan.python import torch_texts
-from abiscan.python.torch_classes import COMPILED_CLASSES
-from abiscan.python.torch_texts import WORDINGS
+from abiscan.python.torch_api import torch_texts
+from abiscan.python.torch_api.torch_classes import COMPILED_CLASSES
+from abiscan.python.torch_api.torch_texts import WORDINGS
 
 CLASSES_IN_ERRORS: Final = {"Tensor": "torch.Tensor", **{shown: name for name, shown in COMPILED_CLASSES.items()}}
 """Classes of torch, by the names that errors have for them."""

@@ -13,7 +13,7 @@ from typing import Final, NamedTuple
 from packaging.version import Version
 
 from abiscan import release_data
-from abiscan.python.torch_texts import DEFAULT_OVERLOAD
+from abiscan.python.torch_api.torch_texts import DEFAULT_OVERLOAD
 
 PATH: Final = release_data.folder("dispatch") / "torchscript.txt"
 

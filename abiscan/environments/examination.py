@@ -33,9 +33,9 @@ from abiscan.inputs.session import Session
 from abiscan.inputs.sources import uses_torch
 from abiscan.inputs.system import count_processors
 from abiscan.inputs.version import number_of
-from abiscan.python.installed import Surroundings, installed_in
-from abiscan.python.model import Answer, Raised
-from abiscan.python.torch_names import TorchNames
+from abiscan.python.package.installed import Surroundings, installed_in
+from abiscan.python.package.model import Answer, Raised
+from abiscan.python.torch_api.torch_names import TorchNames
 from abiscan.results.doctor import DistributionState, ModuleState, Origin
 from abiscan.results.package import ImportFailure, PackageResult, PackageVerdict
 from abiscan.torches import embedded_names

@@ -24,15 +24,15 @@ from abiscan.environments.library_glance import LibraryGlance
 from abiscan.inputs import observed_fs
 from abiscan.inputs.packages import Distribution
 from abiscan.inputs.version import TorchVersion
-from abiscan.python import standard
-from abiscan.python.dynamic_names import absolute_name
-from abiscan.python.grammar import FAILURES, find_newer, parse
-from abiscan.python.installed import Surroundings, is_in
-from abiscan.python.model import Answer
-from abiscan.python.nodes import walk
-from abiscan.python.scan import ImportLine, Outline, is_in_comment
-from abiscan.python.torch_names import TorchNames, list_prefixes
-from abiscan.python.torch_uses import torch_uses
+from abiscan.python.language.dynamic_names import absolute_name
+from abiscan.python.language.grammar import FAILURES, find_newer, parse
+from abiscan.python.language.nodes import walk
+from abiscan.python.language.scan import ImportLine, Outline, is_in_comment
+from abiscan.python.package import standard
+from abiscan.python.package.installed import Surroundings, is_in
+from abiscan.python.package.model import Answer
+from abiscan.python.torch_api.torch_names import TorchNames, list_prefixes
+from abiscan.python.torch_api.torch_uses import torch_uses
 from abiscan.regex import regex
 from abiscan.verdict.package_reading import is_apart
 

@@ -16,8 +16,8 @@ from abiscan.environments.model import WholeEnvironment, sources_of
 from abiscan.errors import InputError
 from abiscan.inputs.files import Files
 from abiscan.inputs.packages import Distribution
-from abiscan.python.installed import Surroundings
-from abiscan.python.scan import Outline, is_in_comment
+from abiscan.python.language.scan import Outline, is_in_comment
+from abiscan.python.package.installed import Surroundings
 from abiscan.regex import regex
 from abiscan.verdict.numpy_abi import find_module_error
 

@@ -35,8 +35,8 @@ from abiscan.inputs.session import Session
 from abiscan.inputs.sources import open_archive, requires_torch
 from abiscan.inputs.version import TorchVersion
 from abiscan.locks.model import FromWhere, Lock, LockedFile, LockedPackage, ProjectPart, understood
-from abiscan.python.model import Raised
-from abiscan.python.sources import normalized
+from abiscan.python.package.model import Raised
+from abiscan.python.package.sources import normalized
 from abiscan.regex import regex
 from abiscan.results.doctor import DistributionState, Origin, TorchHealth
 from abiscan.results.lock import LockedState, LockReport, count_verdicts

@@ -21,7 +21,7 @@ from abiscan.inputs.session import Session
 from abiscan.inputs.sources import Source
 from abiscan.inputs.version import TorchVersion
 from abiscan.pipelines.check import check_targets
-from abiscan.python.model import Raised
+from abiscan.python.package.model import Raised
 from abiscan.results.check import Result
 from abiscan.results.package import PackageResult, PackageVerdict
 from abiscan.results.verdict import Verdict

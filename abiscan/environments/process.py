@@ -13,8 +13,8 @@ from abiscan.findings import Effect, Evidence, Finding
 from abiscan.inputs import observed_fs, packages
 from abiscan.inputs.files import Files
 from abiscan.inputs.packages import Distribution
-from abiscan.python.installed import is_in
-from abiscan.python.model import Answer
+from abiscan.python.package.installed import is_in
+from abiscan.python.package.model import Answer
 from abiscan.regex import regex
 from abiscan.torches.torch import InstalledTorch, Torch
 from abiscan.verdict.numpy_abi import find_numpy_error

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator
 from typing import Final
 
 from abiscan.inputs.version import TorchVersion
-from abiscan.python.nodes import walk
+from abiscan.python.language.nodes import walk
 from abiscan.regex import regex
 
 _COMPARED: Final = regex(rb"""[<>=]\s*(?:[\w.]+\()?["'(]\Z""")

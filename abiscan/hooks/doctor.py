@@ -60,7 +60,7 @@ from abiscan.inputs.kinds import is_wheel_name
 from abiscan.inputs.packages import Distribution, is_library, path_of_url
 from abiscan.inputs.session import Session
 from abiscan.inputs.torch_build import build_of
-from abiscan.python.dropped_modules import find_requirement
+from abiscan.python.later.dropped_modules import find_requirement
 from abiscan.regex import regex
 from abiscan.results.doctor import (
     Ailment,

@@ -32,7 +32,7 @@ from abiscan.inputs.requirement import parse_applying, required_by
 from abiscan.inputs.session import Session
 from abiscan.inputs.spreading import find_metadata
 from abiscan.inputs.version import TorchVersion
-from abiscan.python.model import Raised
+from abiscan.python.package.model import Raised
 from abiscan.regex import regex
 from abiscan.torches.platforms import own_platform
 from abiscan.torches.torch import ReleaseNumber, TorchAt, TorchChoice, TorchOf

@@ -14,7 +14,7 @@ from typing import Final
 
 from abiscan.models.model import OperatorCall
 from abiscan.models.opcodes import Pairs
-from abiscan.python.grammar import parse_natively
+from abiscan.python.language.grammar import parse_natively
 from abiscan.regex import regex
 
 _STRING: Final = regex(r"'(?:\\.|[^'\\\n])*'|\"(?:\\.|[^\"\\\n])*\"")

@@ -14,8 +14,8 @@ from abiscan.findings import Finding
 from abiscan.inputs.session import Session
 from abiscan.inputs.sources import Target
 from abiscan.inputs.version import TorchVersion, number_of
-from abiscan.python.models.companions import REQUIRED_BY_TORCH
-from abiscan.python.sources import normalized
+from abiscan.python.interpreter.models.companions import REQUIRED_BY_TORCH
+from abiscan.python.package.sources import normalized
 from abiscan.results.check import Report, Result
 from abiscan.results.package import PackageResult, PackageVerdict
 from abiscan.rules import declared_requirement_wrong

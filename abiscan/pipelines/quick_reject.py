@@ -30,12 +30,12 @@ from abiscan.inputs.packages import SHARED_OBJECT, RemoteWheel
 from abiscan.inputs.session import Session
 from abiscan.inputs.spreading import installed_path
 from abiscan.inputs.version import TorchVersion
-from abiscan.python.guards import left_out
-from abiscan.python.model import Answer, ImportOutcome, LoadedBy, NoResult, OtherTorch, Raised, World
+from abiscan.python.importing.guards import left_out
+from abiscan.python.package.model import Answer, ImportOutcome, LoadedBy, NoResult, OtherTorch, Raised, World
+from abiscan.python.package.sources import PackageFiles as SourceFiles
+from abiscan.python.package.systems import LINUX
 from abiscan.python.reading import follow_imports
-from abiscan.python.sources import PackageFiles as SourceFiles
-from abiscan.python.systems import LINUX
-from abiscan.python.torch_names import TorchNames
+from abiscan.python.torch_api.torch_names import TorchNames
 from abiscan.torches import embedded
 from abiscan.torches.torch import TorchChoice
 from abiscan.verdict.package_reading import CodeFiles, main_import, modules_of, surroundings_of
@@ -244,7 +244,7 @@ def _is_for_other_python(path: str, python: tuple[int, int]) -> bool:
 
 
 class _World(Struct, kw_only=True):
-    """A world in which the libraries that lack a symbol of torch do not load; see ``abiscan.python.model.World``."""
+    """A world in which the libraries that lack a symbol of torch do not load; see ``World``."""
 
     torch_version: str | Answer
     cuda: str | Answer | None

@@ -10,12 +10,12 @@ from operator import attrgetter
 from msgspec import Struct
 
 from abiscan.extension.examined import ExaminedTarget
-from abiscan.python.later_names import failing_uses
-from abiscan.python.library import PythonCode
-from abiscan.python.model import Answer
-from abiscan.python.operator_calls import operator_named
-from abiscan.python.sources import PackageFiles
-from abiscan.python.torch_names import TorchNames
+from abiscan.python.later.later_names import failing_uses
+from abiscan.python.package.library import PythonCode
+from abiscan.python.package.model import Answer
+from abiscan.python.package.sources import PackageFiles
+from abiscan.python.torch_api.operator_calls import operator_named
+from abiscan.python.torch_api.torch_names import TorchNames
 from abiscan.results.diff import Break
 from abiscan.verdict.package_reading import CodeFiles
 

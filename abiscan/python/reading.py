@@ -10,41 +10,50 @@ from typing import TYPE_CHECKING, Final
 
 from msgspec.structs import replace
 
-from abiscan.python.explore import (
+from abiscan.python.importing.explore import (
     Explored,
     ends_unknown,
     explore_import,
     explore_loads,
     explore_with_large_bodies,
 )
-from abiscan.python.installed import Surroundings
-from abiscan.python.library import PythonCode
-from abiscan.python.machine import Limits
-from abiscan.python.model import Answer, ImportOutcome, OtherTorch, PythonLine, PythonNeed, Raised, Reading, World
-from abiscan.python.runs import RunCache, Runs
-from abiscan.python.sources import PackageFiles, PackageSources, is_for_users, is_test
-from abiscan.python.systems import LINUX, PythonSystem
-from abiscan.python.torch_names import TorchNames
-from abiscan.python.unreached import unreached_uses
-from abiscan.python.uses import (
+from abiscan.python.importing.runs import RunCache, Runs
+from abiscan.python.importing.unreached import unreached_uses
+from abiscan.python.importing.uses import (
     ALL_LOAD,
     ALL_LOAD_WITH_LARGE_BODIES,
     LoadsBeyondImport,
     classify_libraries,
     load_on_demand,
 )
-from abiscan.python.values import forget_sizes
+from abiscan.python.interpreter.machine import Limits
+from abiscan.python.interpreter.values import forget_sizes
+from abiscan.python.package.installed import Surroundings
+from abiscan.python.package.library import PythonCode
+from abiscan.python.package.model import (
+    Answer,
+    ImportOutcome,
+    OtherTorch,
+    PythonLine,
+    PythonNeed,
+    Raised,
+    Reading,
+    World,
+)
+from abiscan.python.package.sources import PackageFiles, PackageSources, is_for_users, is_test
+from abiscan.python.package.systems import LINUX, PythonSystem
+from abiscan.python.torch_api.torch_names import TorchNames
 from abiscan.regex import regex
 
 if TYPE_CHECKING:
-    from abiscan.python.conflicts import Conflict
-    from abiscan.python.dropped_modules import DroppedImport
-    from abiscan.python.lost_bases import BaseQuestion
-    from abiscan.python.mentions import LaterUse
-    from abiscan.python.numpy_needs import NumpyNeed
-    from abiscan.python.operator_calls import Overload
-    from abiscan.python.saved_modules import AddedAttribute
-    from abiscan.python.version_refusals import OwnRefusal
+    from abiscan.python.importing.conflicts import Conflict
+    from abiscan.python.later.dropped_modules import DroppedImport
+    from abiscan.python.later.lost_bases import BaseQuestion
+    from abiscan.python.later.mentions import LaterUse
+    from abiscan.python.later.numpy_needs import NumpyNeed
+    from abiscan.python.later.saved_modules import AddedAttribute
+    from abiscan.python.later.version_refusals import OwnRefusal
+    from abiscan.python.torch_api.operator_calls import Overload
 
 _LIMITS: Final = Limits()
 _ASKS_VERSION: Final = regex(
@@ -131,10 +140,10 @@ class PackageReader:
         names = world.torch_names
         if not names:
             return ()
-        from abiscan.python.device_modules import uses_on_cpus
-        from abiscan.python.kept_keywords import kept_keywords
-        from abiscan.python.later_names import later_uses
-        from abiscan.python.mentions import LaterUse
+        from abiscan.python.later.device_modules import uses_on_cpus
+        from abiscan.python.later.kept_keywords import kept_keywords
+        from abiscan.python.later.later_names import later_uses
+        from abiscan.python.later.mentions import LaterUse
 
         with _without_collector():
             code = self._code_for(world, surroundings)[0]
@@ -147,13 +156,13 @@ class PackageReader:
             named = {(use.name, use.error) for use in later}
             passed = tuple(kept_keywords(code, names))
             if code.sources_with(b".defaults"):
-                from abiscan.python.passed_defaults import passed_defaults
+                from abiscan.python.later.passed_defaults import passed_defaults
 
                 passed += tuple(passed_defaults(code, names))
             kept = (use for use in passed if (use.name, use.error) not in named)
             bare: Iterable[LaterUse] = ()
             if not code.all_torch_uses.isdisjoint(_OPTIMIZERS):  # few packages have one of their own
-                from abiscan.python.uninitialised import uninitialised_optimizers
+                from abiscan.python.later.uninitialised import uninitialised_optimizers
 
                 bare = uninitialised_optimizers(code, names)
             return tuple(sorted((*later, *kept, *on_cpus, *bare)))
@@ -165,7 +174,7 @@ class PackageReader:
         # Few packages ask, and to follow what all their conditions call takes longer.
         if not names or names.release is None or not _asks_version(code):
             return ()
-        from abiscan.python.version_refusals import own_refusals
+        from abiscan.python.later.version_refusals import own_refusals
 
         with _without_collector():
             return tuple(own_refusals(code, names.release))
@@ -176,7 +185,7 @@ class PackageReader:
         code = self._code_for(world, surroundings)[0]
         if not names or "torch.optim.lr_scheduler._LRScheduler" not in code.all_torch_uses:
             return ()
-        from abiscan.python.lost_bases import base_questions
+        from abiscan.python.later.lost_bases import base_questions
 
         with _without_collector():
             return tuple(sorted(base_questions(code, names)))
@@ -186,7 +195,7 @@ class PackageReader:
         world = fresh()
         if not world.torch_names:
             return ()
-        from abiscan.python.conflicts import conflicts
+        from abiscan.python.importing.conflicts import conflicts
 
         with _without_collector():
             code, done = self._code_for(world, surroundings)
@@ -198,7 +207,7 @@ class PackageReader:
         code = self._code_for(world, surroundings)[0]
         if not names or "torch.load" not in code.all_torch_uses:
             return ()
-        from abiscan.python.loaded_files import open_loads, refuses_objects
+        from abiscan.python.later.loaded_files import open_loads, refuses_objects
 
         if not refuses_objects(names):
             return ()
@@ -215,8 +224,8 @@ class PackageReader:
         code = self._code_for(world, surroundings)[0]
         if not names or "torch.load" not in code.all_torch_uses:
             return (), ()
-        from abiscan.python.loaded_files import refuses_objects
-        from abiscan.python.saved_modules import added_attributes, loads_of_modules
+        from abiscan.python.later.loaded_files import refuses_objects
+        from abiscan.python.later.saved_modules import added_attributes, loads_of_modules
 
         # What refuses whole objects by its default is another finding.
         attributes = () if refuses_objects(names) else added_attributes(names)
@@ -231,7 +240,7 @@ class PackageReader:
             code.sources_with(b"pkg_resources") or code.sources_with(b"torchdata")
         ):
             return ()
-        from abiscan.python.dropped_modules import dropped_imports
+        from abiscan.python.later.dropped_modules import dropped_imports
 
         torch = world.torch_version
         return tuple(dropped_imports(code, None if isinstance(torch, Answer) else torch, world.torch_names))
@@ -241,7 +250,7 @@ class PackageReader:
         code = self._code_for(world, surroundings)[0]
         if not world.torch_names or not any(b"numpy" in code.source(file) for file in code.sources):
             return ()
-        from abiscan.python.numpy_needs import numpy_needs
+        from abiscan.python.later.numpy_needs import numpy_needs
 
         with _without_collector():
             return tuple(numpy_needs(code, world))
@@ -250,17 +259,17 @@ class PackageReader:
         """Return what fails on newer Pythons that may import the package: see ``compile_limits``, ``standard_needs``,
         and ``dataclass_defaults``.
         """
-        from abiscan.python.compile_limits import compile_needs
+        from abiscan.python.package.compile_limits import compile_needs
 
         code = self._code_for(world, surroundings)[0]
         needs = tuple(compile_needs(code, world))
         if code.with_lost:
-            from abiscan.python.standard_needs import standard_needs
+            from abiscan.python.later.standard_needs import standard_needs
 
             needs = (*needs, *standard_needs(code, world))
         if not any(b"@dataclass" in code.source(file) for file in code.sources):
             return needs
-        from abiscan.python.dataclass_defaults import default_needs
+        from abiscan.python.later.dataclass_defaults import default_needs
 
         return (*needs, *default_needs(code, world))
 
@@ -275,7 +284,7 @@ class PackageReader:
         world = fresh()
         if not world.torch_names:
             return ()
-        from abiscan.python.submodules import failing_submodules
+        from abiscan.python.importing.submodules import failing_submodules
 
         with _without_collector():
             code, done = self._code_for(world, surroundings)
@@ -290,7 +299,7 @@ class PackageReader:
         names = world.torch_names
         if names is None:
             return True
-        from abiscan.python.models.companions import may_miss
+        from abiscan.python.interpreter.models.companions import may_miss
 
         code = self._code_for(world, surroundings)[0]
         companions = _companions_of(code, world)
@@ -340,12 +349,12 @@ def follow_imports(
 
 def _companions_of(code: PythonCode, world: World) -> tuple[Sequence[TorchNames], ...]:
     """Return the versions that may be there of each package other than torch that a package mentions."""
-    from abiscan.python.models.companions import names_of
+    from abiscan.python.interpreter.models.companions import names_of
 
     known = tuple(names_of(world, code, package) for package in code.companions)
     if not (code.surroundings.is_final or code.surroundings.planned):
         return known
-    from abiscan.python.other_names import names_of_other, others_in
+    from abiscan.python.package.other_names import names_of_other, others_in
 
     tops = dict.fromkeys(top for file in code.sources if is_for_users(file) for top in others_in(code, file))
     return (*known, *((names_of_other(code, top),) for top in tops))

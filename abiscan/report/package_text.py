@@ -9,7 +9,7 @@ from typing import Final
 
 from abiscan.binary.mangling import demangle
 from abiscan.findings import REFUSED_BY_PACKAGE, Effect
-from abiscan.python.model import Channel, HowLoaded
+from abiscan.python.package.model import Channel, HowLoaded
 from abiscan.regex import regex
 from abiscan.report.fixes import FIX, fix_lines, shared_fixes
 from abiscan.report.line import StyledLine

@@ -10,7 +10,7 @@ from typing import Final
 from msgspec import Struct, field
 
 from abiscan.findings import Effect, Finding
-from abiscan.python.model import Channel, HowLoaded, Skipped
+from abiscan.python.package.model import Channel, HowLoaded, Skipped
 from abiscan.regex import regex
 from abiscan.results.document import JsonObject
 from abiscan.results.model import ModelResult

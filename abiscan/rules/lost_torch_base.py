@@ -28,7 +28,7 @@ from abiscan.linkage.linkage import Linkage
 from abiscan.words import listed, plural, ranges
 
 if TYPE_CHECKING:
-    from abiscan.python.lost_bases import BaseQuestion
+    from abiscan.python.later.lost_bases import BaseQuestion
     from abiscan.torches.name_history import NameHistory
 
 _SHOWN: Final = 20

@@ -47,14 +47,14 @@ from typing import TYPE_CHECKING, Final
 
 from abiscan.findings import Confidence, Effect, Evidence, Finding, rule
 from abiscan.linkage.linkage import Linkage
-from abiscan.python.operator_calls import operator_named
-from abiscan.python.torch_classes import CLASSES, missing_attribute
-from abiscan.python.torch_names import COMPANIONS
-from abiscan.python.torch_texts import NO_OPERATOR, NO_OPERATOR_FOR_META, NO_OVERLOAD, release_of, says
+from abiscan.python.torch_api.operator_calls import operator_named
+from abiscan.python.torch_api.torch_classes import CLASSES, missing_attribute
+from abiscan.python.torch_api.torch_names import COMPANIONS
+from abiscan.python.torch_api.torch_texts import NO_OPERATOR, NO_OPERATOR_FOR_META, NO_OVERLOAD, release_of, says
 from abiscan.words import listed, plural, ranges
 
 if TYPE_CHECKING:
-    from abiscan.python.mentions import LaterUse
+    from abiscan.python.later.mentions import LaterUse
     from abiscan.torches.name_history import NameHistory
 
 
@@ -182,7 +182,7 @@ def _error_text(use: LaterUse, release: str | None) -> str | None:
     if use.how in {"option", "compile"}:
         return f"{use.name} does not exist" if use.how == "option" else f"Unexpected optimization option {name},"
     if use.how == "attribute" and use.name.startswith("numpy."):
-        from abiscan.python import numpy_texts  # few packages have such a name
+        from abiscan.python.torch_api import numpy_texts  # few packages have such a name
 
         return numpy_texts.missing_name(use.name)
     if use.how == "attribute" and owner in CLASSES:

@@ -28,7 +28,7 @@ from abiscan.linkage.linkage import Linkage
 from abiscan.words import plural
 
 if TYPE_CHECKING:
-    from abiscan.python.version_refusals import OwnRefusal
+    from abiscan.python.later.version_refusals import OwnRefusal
 
 
 def find_problems(linkage: Linkage) -> Iterator[Finding]:  # noqa: ARG001 - it is about Python code

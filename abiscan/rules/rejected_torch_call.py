@@ -55,7 +55,7 @@ from abiscan.linkage.linkage import Linkage
 from abiscan.rules.missing_torch_name import UNLESS_KEPT, advise, count_places
 
 if TYPE_CHECKING:
-    from abiscan.python.mentions import LaterUse
+    from abiscan.python.later.mentions import LaterUse
     from abiscan.torches.name_history import NameHistory
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abiscan.inputs.version import MinorVersion
 from abiscan.linkage.linkage import ExtensionLoad
-from abiscan.python.torch_texts import NO_OPERATOR, NO_OPERATOR_FOR_META, says, wording_of
+from abiscan.python.torch_api.torch_texts import NO_OPERATOR, NO_OPERATOR_FOR_META, says, wording_of
 
 _SHOWN = 8
 

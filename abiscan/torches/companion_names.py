@@ -15,7 +15,7 @@ from msgspec import Struct
 from packaging.specifiers import InvalidSpecifier, SpecifierSet
 
 from abiscan import release_data
-from abiscan.python.torch_names import TorchNames
+from abiscan.python.torch_api.torch_names import TorchNames
 from abiscan.torches.marks import MarkTable
 from abiscan.torches.release_names import ReleaseNames
 from abiscan.torches.release_sets import ReleaseSets

@@ -12,10 +12,10 @@ from collections.abc import Iterable
 from typing import Final
 
 from abiscan.inputs.version import TorchVersion
-from abiscan.python.compiled_names import ADDED_SINCE
-from abiscan.python.operator_calls import OperatorsOfTorch
-from abiscan.python.torch_classes import CLASSES
-from abiscan.python.torch_names import CLASS, Companions, NameSource, TorchNames, is_core
+from abiscan.python.torch_api.compiled_names import ADDED_SINCE
+from abiscan.python.torch_api.operator_calls import OperatorsOfTorch
+from abiscan.python.torch_api.torch_classes import CLASSES
+from abiscan.python.torch_api.torch_names import CLASS, Companions, NameSource, TorchNames, is_core
 from abiscan.torches.marks import MarkTable
 from abiscan.torches.release_names import ReleaseNames
 from abiscan.torches.release_sets import COMPILED, ReleaseSets

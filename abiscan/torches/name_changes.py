@@ -9,7 +9,7 @@ from typing import Annotated, Final, TypeAlias
 
 from msgspec import Meta, Struct
 
-from abiscan.python.torch_names import CLASS, FUNCTIONS, TorchNames, is_core
+from abiscan.python.torch_api.torch_names import CLASS, FUNCTIONS, TorchNames, is_core
 from abiscan.torches import embedded_names
 from abiscan.torches.marks import Marks
 

@@ -8,16 +8,16 @@ from typing import TYPE_CHECKING
 from msgspec import Struct, structs
 
 from abiscan.errors import InputError
-from abiscan.python.changed_defaults import REMOVED_IN, REMOVED_METHOD
-from abiscan.python.operator_calls import ATEN, LISTED, METHODS, compiled_function, operator_named
-from abiscan.python.refusals import PassedArguments, refusal
-from abiscan.python.torch_classes import CLASSES
-from abiscan.python.torch_names import COMPANIONS, FUNCTIONS, TorchNames
+from abiscan.python.language.refusals import PassedArguments, refusal
+from abiscan.python.torch_api.changed_defaults import REMOVED_IN, REMOVED_METHOD
+from abiscan.python.torch_api.operator_calls import ATEN, LISTED, METHODS, compiled_function, operator_named
+from abiscan.python.torch_api.torch_classes import CLASSES
+from abiscan.python.torch_api.torch_names import COMPANIONS, FUNCTIONS, TorchNames
 from abiscan.torches import embedded_names
 from abiscan.words import ranges
 
 if TYPE_CHECKING:
-    from abiscan.python.changed_defaults import ChangedDefault
+    from abiscan.python.torch_api.changed_defaults import ChangedDefault
 
 
 class NameHistory(Struct, frozen=True, kw_only=True):

@@ -13,9 +13,9 @@ from abiscan.binary.elf import Machine
 from abiscan.dispatch import torchscript
 from abiscan.dispatch.schema import FunctionSchema, SchemaError
 from abiscan.inputs.version import TorchVersion
-from abiscan.python.operator_calls import ATEN, Overload, refusal_of
-from abiscan.python.refusals import ParameterList, PassedArguments
-from abiscan.python.torch_texts import DEFAULT_OVERLOAD, OVERLOADS_SINCE
+from abiscan.python.language.refusals import ParameterList, PassedArguments
+from abiscan.python.torch_api.operator_calls import ATEN, Overload, refusal_of
+from abiscan.python.torch_api.torch_texts import DEFAULT_OVERLOAD, OVERLOADS_SINCE
 from abiscan.regex import regex
 from abiscan.torches import embedded, embedded_operators
 from abiscan.torches.embedded_operators import EmbeddedOperators

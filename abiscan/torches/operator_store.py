@@ -18,7 +18,7 @@ from abiscan.dispatch.operators import Fallback, Kernel, Operator, Operators, Pl
 from abiscan.inputs.files import Files
 from abiscan.inputs.identity import identity_of
 from abiscan.inputs.session import Session
-from abiscan.python.torch_texts import DEFAULT_OVERLOAD
+from abiscan.python.torch_api.torch_texts import DEFAULT_OVERLOAD
 from abiscan.torches import embedded_operators
 from abiscan.torches.embedded_operators import EmbeddedOperators
 from abiscan.torches.from_libs import identify_libraries, operator_libraries, read_operators

@@ -16,7 +16,7 @@ from msgspec import Raw, Struct
 from msgspec.json import Decoder, decode
 
 from abiscan.dispatch.operators import Fallback, Kernel, Operator, Operators, Place
-from abiscan.python.torch_texts import DEFAULT_OVERLOAD
+from abiscan.python.torch_api.torch_texts import DEFAULT_OVERLOAD
 from abiscan.torches.blocks import BlockFile, KeyedBlocks, Table
 from abiscan.torches.operator_format import (
     KERNEL_VALUES,

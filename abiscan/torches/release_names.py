@@ -7,9 +7,9 @@ from collections.abc import Mapping, Sequence
 
 from msgspec.structs import replace
 
-from abiscan.python.compiled_names import ADDED_SINCE
-from abiscan.python.module_names import ModuleNames
-from abiscan.python.torch_names import of_marks
+from abiscan.python.language.module_names import ModuleNames
+from abiscan.python.torch_api.compiled_names import ADDED_SINCE
+from abiscan.python.torch_api.torch_names import of_marks
 from abiscan.torches.marks import SEPARATOR, MarkTable
 from abiscan.torches.release_sets import UNLOADED, ReleaseSets
 

@@ -13,9 +13,18 @@ from collections.abc import Sequence
 from typing import Final
 
 from abiscan.inputs.version import TorchVersion
-from abiscan.python.compiled_names import ADDED_SINCE, WRITTEN
-from abiscan.python.torch_classes import CLASSES
-from abiscan.python.torch_names import CLASS, CORE, FUNCTIONS, OPEN, TYPING_NAMES, is_core, list_prefixes, may_bring
+from abiscan.python.torch_api.compiled_names import ADDED_SINCE, WRITTEN
+from abiscan.python.torch_api.torch_classes import CLASSES
+from abiscan.python.torch_api.torch_names import (
+    CLASS,
+    CORE,
+    FUNCTIONS,
+    OPEN,
+    TYPING_NAMES,
+    is_core,
+    list_prefixes,
+    may_bring,
+)
 from abiscan.torches.marks import MarkTable
 
 PATCHED: Final = "=patched"

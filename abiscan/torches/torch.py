@@ -23,7 +23,7 @@ from abiscan.inputs.interpreter import Interpreter, PythonTag
 from abiscan.inputs.libraries import Libraries
 from abiscan.inputs.session import Session
 from abiscan.inputs.version import TorchVersion
-from abiscan.python.torch_names import TorchNames
+from abiscan.python.torch_api.torch_names import TorchNames
 from abiscan.regex import regex
 from abiscan.torches import embedded, embedded_names, embedded_operators, torch_layouts
 from abiscan.torches.embedded_operators import EmbeddedOperators, OperatorSource

@@ -20,13 +20,13 @@ from abiscan.binary.elf import ElfFile
 from abiscan.cache.computed import KeptKind, get_or_compute
 from abiscan.errors import InputError
 from abiscan.inputs import observed_fs
-from abiscan.python.compiled_names import ADDED_SINCE
-from abiscan.python.grammar import FAILURES, parse
-from abiscan.python.installed import is_in, list_stems
-from abiscan.python.model import Answer
-from abiscan.python.module_names import ModuleNames, names_of
-from abiscan.python.torch_classes import CLASSES, read_class
-from abiscan.python.torch_names import CLASS, FUNCTIONS, TorchNames, is_core
+from abiscan.python.language.grammar import FAILURES, parse
+from abiscan.python.language.module_names import ModuleNames, names_of
+from abiscan.python.package.installed import is_in, list_stems
+from abiscan.python.package.model import Answer
+from abiscan.python.torch_api.compiled_names import ADDED_SINCE
+from abiscan.python.torch_api.torch_classes import CLASSES, read_class
+from abiscan.python.torch_api.torch_names import CLASS, FUNCTIONS, TorchNames, is_core
 from abiscan.regex import regex
 from abiscan.torches.embedded_names import (
     companions_of,

@@ -11,7 +11,7 @@ from abiscan.errors import InputError
 from abiscan.inputs.package_files import Package
 from abiscan.inputs.sources import Target
 from abiscan.linkage.model import NO_SUCH_FILE
-from abiscan.python.model import PROCESS_ENDS, Answer, LoadedBy, Raised
+from abiscan.python.package.model import PROCESS_ENDS, Answer, LoadedBy, Raised
 from abiscan.regex import regex
 from abiscan.torches import embedded_operators, pythons
 from abiscan.torches.torch import Torch

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 from packaging.version import Version
 
 from abiscan.binary.ownership import gpu_library
-from abiscan.python.model import HowLoaded, LoadedBy
+from abiscan.python.package.model import HowLoaded, LoadedBy
 from abiscan.regex import regex
 from abiscan.results.package import ConditionKind, UsedLibrary, VerdictCondition
 from abiscan.results.verdict import Verdict
@@ -16,7 +16,7 @@ from abiscan.verdict.package_reading import PackageFacts
 from abiscan.words import listed, plural
 
 if TYPE_CHECKING:
-    from abiscan.python.numpy_needs import NumpyNeed
+    from abiscan.python.later.numpy_needs import NumpyNeed
 
 _SOFTWARE: Final = {"FFmpeg": regex(r"lib(av(codec|device|filter|format|util)|sw(resample|scale)|postproc)\.so")}
 """What several libraries belong to that users install as one, by its name."""
@@ -131,7 +131,7 @@ def _numpy_words(need: NumpyNeed, torch: str) -> str:
     if need.name is None:
         return f"{torch} was compiled for numpy 1: with numpy 2, {first} raises RuntimeError: Numpy is not available"
     places = f"{first} and {plural(len(others), 'other line')} use" if others else f"{first} uses"
-    from abiscan.python import numpy_texts  # few packages have such a name
+    from abiscan.python.torch_api import numpy_texts  # few packages have such a name
 
     says = numpy_texts.missing_name(need.name) or "AttributeError"
     return f"{places} np.{need.name.partition('.')[2]}, which numpy {need.below} no longer has ({says})"

@@ -16,9 +16,9 @@ from abiscan.inputs.package_files import Package
 from abiscan.inputs.packages import FetchedWheel, is_library
 from abiscan.inputs.sources import Source, open_archive
 from abiscan.inputs.wheel_tag import is_for_any_system, platform_tag
-from abiscan.python.installed import Surroundings
-from abiscan.python.model import Answer, Raised
-from abiscan.python.sources import normalized
+from abiscan.python.package.installed import Surroundings
+from abiscan.python.package.model import Answer, Raised
+from abiscan.python.package.sources import normalized
 from abiscan.regex import regex
 
 _Error: TypeAlias = Callable[[str, str | None], Raised | None]

@@ -22,9 +22,9 @@ from abiscan.inputs.sources import Target
 from abiscan.inputs.version import TorchVersion, number_of
 from abiscan.linkage.image_errors import error_text
 from abiscan.linkage.images import load_image
-from abiscan.python.model import Answer, LoadedBy, NoResult, Raised
-from abiscan.python.systems import MACOS, WINDOWS, PythonSystem
-from abiscan.python.torch_names import TorchNames
+from abiscan.python.package.model import Answer, LoadedBy, NoResult, Raised
+from abiscan.python.package.systems import MACOS, WINDOWS, PythonSystem
+from abiscan.python.torch_api.torch_names import TorchNames
 from abiscan.torches import embedded, embedded_operators, embedded_python
 from abiscan.torches.torch import Torch
 from abiscan.torches.torch_images import TorchImages
@@ -45,7 +45,7 @@ _ATEN: Final = "aten"
 
 
 class ImageWorld:
-    """The process into which a package for Windows or macOS is imported. See ``abiscan.python.model.World``.
+    """The process into which a package for Windows or macOS is imported. See ``abiscan.python.package.model.World``.
 
     :raises InputError: the torch does not exist for its system and machine
     """

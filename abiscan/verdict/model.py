@@ -31,8 +31,8 @@ from abiscan.models.loaders import Loaders, loaders_of
 from abiscan.models.model import ModelFormat, ModelLayout, OperatorCall, SavedModel
 from abiscan.models.namespaces import PACKAGES
 from abiscan.models.reading import read_model
-from abiscan.python.model import HowLoaded
-from abiscan.python.torch_texts import DEFAULT_OVERLOAD
+from abiscan.python.package.model import HowLoaded
+from abiscan.python.torch_api.torch_texts import DEFAULT_OVERLOAD
 from abiscan.results.check import Result
 from abiscan.results.model import ModelOperator, ModelResult, OperatorState
 from abiscan.results.package import ImportFailure, PackageResult, PackageVerdict, UsedLibrary

@@ -20,7 +20,7 @@ from packaging.version import InvalidVersion, Version
 from abiscan.binary.elf import ElfFile
 from abiscan.inputs import packages
 from abiscan.inputs.files import Files
-from abiscan.python.model import Answer, Raised
+from abiscan.python.package.model import Answer, Raised
 from abiscan.regex import regex
 
 _CHECKS: Final = b"module compiled against ABI version 0x%x but this version of numpy is 0x%x"

@@ -11,11 +11,11 @@ from msgspec.structs import replace
 from abiscan.cache.result_cache import AnswersAboutOne
 from abiscan.inputs import observed_fs
 from abiscan.inputs.session import Session
-from abiscan.python.installed import Surroundings
-from abiscan.python.model import Raised, World
+from abiscan.python.package.installed import Surroundings
+from abiscan.python.package.model import Raised, World
 
 if TYPE_CHECKING:
-    from abiscan.python.other_code import OtherCode
+    from abiscan.python.importing.other_code import OtherCode
     from abiscan.verdict.given import GivenNeighbours
 
 

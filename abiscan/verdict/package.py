@@ -13,8 +13,8 @@ from abiscan.extension.examined import ExaminedTarget
 from abiscan.findings import Finding, Rule
 from abiscan.gpu.devices import Hardware
 from abiscan.inputs.files import Files
-from abiscan.python.certainty import chain
-from abiscan.python.model import (
+from abiscan.python.importing.certainty import chain
+from abiscan.python.package.model import (
     PROCESS_ENDS,
     Answer,
     Channel,
@@ -25,7 +25,7 @@ from abiscan.python.model import (
     Raised,
     Skipped,
 )
-from abiscan.python.torch_names import COMPANIONS
+from abiscan.python.torch_api.torch_names import COMPANIONS
 from abiscan.results.check import Result
 from abiscan.results.package import (
     ImportFailure,
@@ -51,7 +51,7 @@ from abiscan.verdict.systems import system_of
 from abiscan.verdict.world import PackageWorld
 
 if TYPE_CHECKING:
-    from abiscan.python.mentions import LaterUse
+    from abiscan.python.later.mentions import LaterUse
     from abiscan.verdict.image_world import ImageWorld
 
 # The package is imported by then, whether or not one of these loads.
@@ -84,12 +84,12 @@ def later_findings(
         elif error and rejected_torch_call.RULE in rules:
             taking, advice, needs = call_history(name, uses[0].arguments), None, None
             if uses[0].how in {"default", "omission", "package"}:
-                from abiscan.python.changed_defaults import BY_FUNCTION  # few packages make such a call
+                from abiscan.python.torch_api.changed_defaults import BY_FUNCTION  # few packages make such a call
 
                 changed = BY_FUNCTION[name]
                 taking, advice, needs = default_history(changed), changed.advice, changed.needs
             elif uses[0].how == "uninitialised":
-                from abiscan.python.uninitialised import UNINITIALISED  # few packages have such a class
+                from abiscan.python.later.uninitialised import UNINITIALISED  # few packages have such a class
 
                 taking, advice = default_history(UNINITIALISED), UNINITIALISED.advice
             yield from rejected_torch_call.list_findings(uses, taking, result.name, torch, advice, needs)

@@ -21,9 +21,9 @@ from abiscan.inputs.image_files import ImageFile
 from abiscan.inputs.interpreter import Interpreter
 from abiscan.inputs.package_files import Package
 from abiscan.inputs.version import TorchVersion
-from abiscan.python.certainty import chain, fails_for_torch, is_certain
-from abiscan.python.installed import Surroundings, installed_in, planned_in
-from abiscan.python.model import (
+from abiscan.python.importing.certainty import chain, fails_for_torch, is_certain
+from abiscan.python.package.installed import Surroundings, installed_in, planned_in
+from abiscan.python.package.model import (
     Answer,
     HowLoaded,
     ImportOutcome,
@@ -35,10 +35,10 @@ from abiscan.python.model import (
     Reading,
     Registers,
 )
+from abiscan.python.package.sources import PackageFiles as SourceFiles
+from abiscan.python.package.sources import PackageSources, normalized
+from abiscan.python.package.systems import LINUX, PythonSystem
 from abiscan.python.reading import PackageReader
-from abiscan.python.sources import PackageFiles as SourceFiles
-from abiscan.python.sources import PackageSources, normalized
-from abiscan.python.systems import LINUX, PythonSystem
 from abiscan.regex import regex
 from abiscan.torches import embedded
 from abiscan.torches.pythons import admitted
@@ -48,15 +48,15 @@ from abiscan.verdict.systems import system_of
 from abiscan.verdict.world import PackageWorld
 
 if TYPE_CHECKING:
-    from abiscan.python.conflicts import Conflict
-    from abiscan.python.dropped_modules import DroppedImport
-    from abiscan.python.lost_bases import BaseQuestion
-    from abiscan.python.mentions import LaterUse
-    from abiscan.python.numpy_needs import NumpyNeed
-    from abiscan.python.operator_calls import Overload
-    from abiscan.python.other_code import OtherCode
-    from abiscan.python.saved_modules import AddedAttribute
-    from abiscan.python.version_refusals import OwnRefusal
+    from abiscan.python.importing.conflicts import Conflict
+    from abiscan.python.importing.other_code import OtherCode
+    from abiscan.python.later.dropped_modules import DroppedImport
+    from abiscan.python.later.lost_bases import BaseQuestion
+    from abiscan.python.later.mentions import LaterUse
+    from abiscan.python.later.numpy_needs import NumpyNeed
+    from abiscan.python.later.saved_modules import AddedAttribute
+    from abiscan.python.later.version_refusals import OwnRefusal
+    from abiscan.python.torch_api.operator_calls import Overload
     from abiscan.verdict.image_world import ImageWorld
     from abiscan.verdict.other_imports import OtherImports
 
@@ -360,7 +360,7 @@ class PackageReading:
 
     def as_other(self, module: str, checker: Checker, target: ExaminedTarget, others: OtherImports) -> OtherCode:
         """Return the code of the package for others that import it, by one of its modules."""
-        from abiscan.python.other_code import OtherCode
+        from abiscan.python.importing.other_code import OtherCode
 
         surroundings = others.around(surroundings_of(checker.torch, self._package))
         return OtherCode(self._sources, module, self._make_world(checker, target).fresh, surroundings)
@@ -628,7 +628,7 @@ def _names_any(sources: CodeFiles, libraries: Sequence[str]) -> bool:
 
 
 def _sure(outcome: ImportOutcome, surroundings: Surroundings) -> ImportOutcome:
-    """Return an outcome of Python code alone, as far as it is certain: see ``python/certainty``."""
+    """Return an outcome of Python code alone, as far as it is certain: see ``python/importing/certainty``."""
     raised = outcome.raised
     if not isinstance(raised, Raised) or is_certain(raised, surroundings):
         return outcome

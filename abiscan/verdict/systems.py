@@ -19,7 +19,7 @@ from abiscan.inputs.package_files import Package
 from abiscan.inputs.packages import Distribution
 from abiscan.inputs.sources import Target
 from abiscan.inputs.version import TorchVersion
-from abiscan.python.systems import LINUX, PythonSystem
+from abiscan.python.package.systems import LINUX, PythonSystem
 from abiscan.results.check import Result
 from abiscan.torches import embedded
 from abiscan.torches.torch import EmbeddedTorch, Torch

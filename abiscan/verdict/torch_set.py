@@ -33,8 +33,8 @@ from abiscan.inputs.version import TorchVersion, number_of
 from abiscan.linkage.promises import Declaration
 from abiscan.linkage.resolve import Resolver
 from abiscan.models.model import CREATES_MODEL
-from abiscan.python.installed import Surroundings
-from abiscan.python.model import Raised, World
+from abiscan.python.package.installed import Surroundings
+from abiscan.python.package.model import Raised, World
 from abiscan.results.check import Result
 from abiscan.results.package import PackageResult
 from abiscan.rules import no_kernel_image, platform_tag_wrong
@@ -60,7 +60,7 @@ from abiscan.verdict.package_reading import (
 from abiscan.verdict.systems import system_of
 
 if TYPE_CHECKING:
-    from abiscan.python.other_code import OtherCode
+    from abiscan.python.importing.other_code import OtherCode
     from abiscan.verdict.given import GivenNeighbours, GivenPackage
     from abiscan.verdict.other_imports import OtherImports
 
@@ -376,7 +376,7 @@ class TorchSet:
         self, name: str, source: Source, module: str, around: Surroundings, world: World
     ) -> OtherCode | None:
         """Return the code of the package that is next to a target and the named torch, and that a module is."""
-        from abiscan.python.other_code import CompiledCodeLoads, OtherCode
+        from abiscan.python.importing.other_code import CompiledCodeLoads, OtherCode
 
         place, checker, neighbouring = around.place_of(module), self._checkers[name], self._neighbours_of(source)
         if place is None:

@@ -28,9 +28,9 @@ from abiscan.linkage.layout_drift import predict_crash
 from abiscan.linkage.linkage import ExtensionLoad, Linkage
 from abiscan.linkage.model import NO_SUCH_FILE, Absence, Closure, LoadError, MissingLibrary, Module, Process, Resolution
 from abiscan.linkage.resolve import resolve_load, symbol_message, version_message
-from abiscan.python.model import Answer, LoadedBy, NoResult, Raised
-from abiscan.python.torch_names import TorchNames
-from abiscan.python.torch_texts import DEFAULT_OVERLOAD
+from abiscan.python.package.model import Answer, LoadedBy, NoResult, Raised
+from abiscan.python.torch_api.torch_names import TorchNames
+from abiscan.python.torch_api.torch_texts import DEFAULT_OVERLOAD
 from abiscan.torches import embedded_python
 from abiscan.torches.string_abi import uses_cxx11_strings
 from abiscan.torches.torch import Torch
@@ -76,7 +76,7 @@ class _ProcessState(Struct, frozen=True, kw_only=True, eq=False):
 
 
 class PackageWorld:
-    """The process into which a package is imported. See ``abiscan.python.model.World``.
+    """The process into which a package is imported. See ``abiscan.python.package.model.World``.
 
     :param checker: checks loads on the torch
     :param target: the package, placed next to that torch

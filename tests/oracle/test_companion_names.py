@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from abiscan.python.torch_names import TorchNames
+from abiscan.python.torch_api.torch_names import TorchNames
 from abiscan.torches import companion_names
 
 ASK = """

@@ -18,7 +18,7 @@ from abiscan.diagnosis.answer import answer
 from abiscan.diagnosis.causes import CAUSES
 from abiscan.diagnosis.reading import pattern_of, read
 from abiscan.dispatch.messages import TEMPLATES
-from abiscan.python.torch_texts import WORDINGS
+from abiscan.python.torch_api.torch_texts import WORDINGS
 
 HERE = Path(__file__).parent
 REPORTS = list(map(json.loads, HERE.joinpath("pasted_errors.jsonl").read_text("utf-8").splitlines()))

@@ -15,11 +15,11 @@ import pytest
 
 from abiscan.cpu.processors import Cpu
 from abiscan.inputs import interpreter
-from abiscan.python.installed import Surroundings
-from abiscan.python.model import Answer, Channel, LoadedBy, NoResult, Raised, Registers
+from abiscan.python.package.installed import Surroundings
+from abiscan.python.package.model import Answer, Channel, LoadedBy, NoResult, Raised, Registers
 from abiscan.python.reading import read_package
-from abiscan.python.torch_names import TorchNames
-from abiscan.python.torch_texts import DEFAULT_OVERLOAD
+from abiscan.python.torch_api.torch_names import TorchNames
+from abiscan.python.torch_api.torch_texts import DEFAULT_OVERLOAD
 from tests import live_torch
 from tests.oracle.python_packages import PACKAGES
 from tests.unit.python.packages import FolderSources

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 import pytest
 
-from abiscan.python.model import PROCESS_ENDS, Answer, Raised
+from abiscan.python.package.model import PROCESS_ENDS, Answer, Raised
 from abiscan.python.reading import read_package
 from tests import live_torch
 from tests.oracle import python_packages

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from abiscan.inputs import interpreter
-from abiscan.python.installed import Surroundings, installed_in
-from abiscan.python.model import Raised
+from abiscan.python.package.installed import Surroundings, installed_in
+from abiscan.python.package.model import Raised
 from tests import live_torch
 from tests.unit.python.packages import FakeWorld, reading_of
 

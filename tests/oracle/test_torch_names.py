@@ -12,12 +12,12 @@ from typing import Any, Final
 import pytest
 
 from abiscan.inputs import interpreter
-from abiscan.python.compiled_names import DTYPES_SINCE
-from abiscan.python.installed import Surroundings
-from abiscan.python.model import Raised
+from abiscan.python.package.installed import Surroundings
+from abiscan.python.package.model import Raised
 from abiscan.python.reading import PackageReader
-from abiscan.python.torch_classes import CLASSES
-from abiscan.python.torch_names import TorchNames
+from abiscan.python.torch_api.compiled_names import DTYPES_SINCE
+from abiscan.python.torch_api.torch_classes import CLASSES
+from abiscan.python.torch_api.torch_names import TorchNames
 from abiscan.rules import missing_torch_name
 from abiscan.torches import embedded_names, release_sets, unlisted_torch_names
 from abiscan.torches.name_history import history

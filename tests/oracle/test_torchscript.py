@@ -9,7 +9,7 @@ import pytest
 from abiscan.binary.elf import Machine
 from abiscan.dispatch import torchscript
 from abiscan.inputs.version import TorchVersion
-from abiscan.python.torch_texts import DEFAULT_OVERLOAD
+from abiscan.python.torch_api.torch_texts import DEFAULT_OVERLOAD
 from abiscan.torches import embedded, embedded_operators, embedded_python
 from abiscan.torches.embedded_operators import EmbeddedOperators
 from tests import live_torch

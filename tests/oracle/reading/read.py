@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 from typing import Final
 
-from abiscan.python.model import Answer, Raised
+from abiscan.python.package.model import Answer, Raised
 from tests.oracle.reading.truth import Outcome, package
 from tests.unit.python.packages import FakeWorld, reading_of
 

@@ -9,11 +9,11 @@ import sys
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from abiscan.python.installed import Surroundings
-from abiscan.python.library import PythonCode
-from abiscan.python.machine import Limits
-from abiscan.python.runs import RunCache, Runs
-from abiscan.python.sources import PackageFiles
+from abiscan.python.importing.runs import RunCache, Runs
+from abiscan.python.interpreter.machine import Limits
+from abiscan.python.package.installed import Surroundings
+from abiscan.python.package.library import PythonCode
+from abiscan.python.package.sources import PackageFiles
 from tests.unit.python.packages import FakeWorld, TextSources
 
 _START: Final = """\

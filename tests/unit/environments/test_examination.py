@@ -26,7 +26,7 @@ from abiscan.inputs.files import Files
 from abiscan.inputs.interpreter import PythonTag
 from abiscan.inputs.packages import Distribution
 from abiscan.inputs.session import Session
-from abiscan.python.other_code import OtherCode
+from abiscan.python.importing.other_code import OtherCode
 from abiscan.python.reading import PackageReader
 from abiscan.results.package import PackageVerdict
 from abiscan.torches.torch import ReleaseNumber

@@ -17,9 +17,9 @@ from abiscan.environments.library_glance import LibraryGlance
 from abiscan.environments.model import WholeEnvironment
 from abiscan.inputs import observed_fs, packages
 from abiscan.inputs.files import Files
-from abiscan.python.installed import Surroundings, installed_in
-from abiscan.python.systems import LINUX
-from abiscan.python.torch_names import TorchNames
+from abiscan.python.package.installed import Surroundings, installed_in
+from abiscan.python.package.systems import LINUX
+from abiscan.python.torch_api.torch_names import TorchNames
 from abiscan.torches import embedded_names
 from tests.elf_builder import Elf, exports
 from tests.fakes import install

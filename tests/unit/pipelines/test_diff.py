@@ -12,9 +12,9 @@ from abiscan.inputs.session import Session
 from abiscan.pipelines import diff
 from abiscan.pipelines.diff import Side, compare_sides
 from abiscan.pipelines.use import Use
-from abiscan.python.library import PythonCode
-from abiscan.python.model import Answer
-from abiscan.python.sources import PackageFiles
+from abiscan.python.package.library import PythonCode
+from abiscan.python.package.model import Answer
+from abiscan.python.package.sources import PackageFiles
 from abiscan.results.diff import Break, KeyChange, SymbolChange
 from abiscan.torches.name_changes import NameChanges, SignatureChange
 from abiscan.torches.torch import TorchChoice

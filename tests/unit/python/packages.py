@@ -8,12 +8,12 @@ from pathlib import Path
 from typing import Final
 
 from abiscan.cpu.processors import Cpu
-from abiscan.python.installed import Surroundings
-from abiscan.python.machine import Limits
-from abiscan.python.model import Answer, LoadedBy, NoResult, OtherTorch, Raised, Reading
+from abiscan.python.interpreter.machine import Limits
+from abiscan.python.package.installed import Surroundings
+from abiscan.python.package.model import Answer, LoadedBy, NoResult, OtherTorch, Raised, Reading
 from abiscan.python.reading import read_package
-from abiscan.python.torch_names import TorchNames
-from abiscan.python.torch_texts import DEFAULT_OVERLOAD
+from abiscan.python.torch_api.torch_names import TorchNames
+from abiscan.python.torch_api.torch_texts import DEFAULT_OVERLOAD
 
 _LIMITS: Final = Limits()
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from abiscan.python import acting
-from abiscan.python.model import PROCESS_ENDS, Answer, ImportOutcome, Raised
-from abiscan.python.models import acting as models
+from abiscan.python.interpreter.models import acting as models
+from abiscan.python.package import acting
+from abiscan.python.package.model import PROCESS_ENDS, Answer, ImportOutcome, Raised
 from tests.unit.python.packages import FakeWorld, reading_of
 
 BEFORE = """\

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from abiscan.python.model import Raised
+from abiscan.python.package.model import Raised
 from tests.unit.python.packages import reading_of
 
 if sys.version_info[:2] != (3, 11):

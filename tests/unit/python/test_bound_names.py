@@ -9,8 +9,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from abiscan.python.bound_names import names_bound_by, names_bound_in
-from abiscan.python.grammar import parse
+from abiscan.python.language.bound_names import names_bound_by, names_bound_in
+from abiscan.python.language.grammar import parse
 
 SOURCES = [
     "a = b = c",

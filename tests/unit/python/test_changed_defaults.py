@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import pytest
 
-from abiscan.python.installed import Surroundings
-from abiscan.python.mentions import LaterUse
+from abiscan.python.later.mentions import LaterUse
+from abiscan.python.package.installed import Surroundings
 from abiscan.python.reading import PackageReader
 from abiscan.torches import embedded_names
 from tests.unit.python.packages import FakeWorld, TextSources

@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from abiscan.python.installed import Surroundings, installed_in
-from abiscan.python.library import LARGEST_ALWAYS_RUN, PythonCode
-from abiscan.python.model import Raised
+from abiscan.python.package.installed import Surroundings, installed_in
+from abiscan.python.package.library import LARGEST_ALWAYS_RUN, PythonCode
+from abiscan.python.package.model import Raised
 from abiscan.python.reading import PackageReader
 from abiscan.torches import embedded_names
 from tests.unit.python.packages import FakeWorld, TextSources, reading_of

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import pytest
 
-from abiscan.python.model import Raised
+from abiscan.python.package.model import Raised
 from abiscan.python.reading import PackageReader
 from tests.unit.python.packages import FakeWorld, TextSources, reading_of
 

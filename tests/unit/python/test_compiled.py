@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from abiscan.python.installed import Surroundings
-from abiscan.python.library import PythonCode
-from abiscan.python.machine import Limits
-from abiscan.python.model import Answer, Raised
+from abiscan.python.importing.runs import RunCache, Runs
+from abiscan.python.interpreter.machine import Limits
+from abiscan.python.package.installed import Surroundings
+from abiscan.python.package.library import PythonCode
+from abiscan.python.package.model import Answer, Raised
+from abiscan.python.package.sources import PackageFiles
+from abiscan.python.package.systems import LINUX, MACOS, WINDOWS, PythonSystem
 from abiscan.python.reading import read_package
-from abiscan.python.runs import RunCache, Runs
-from abiscan.python.sources import PackageFiles
-from abiscan.python.systems import LINUX, MACOS, WINDOWS, PythonSystem
 from tests.unit.python.packages import FakeWorld, TextSources, reading_of
 
 PROGRAMS = {

@@ -6,8 +6,8 @@ from collections.abc import Collection
 
 import pytest
 
-from abiscan.python.installed import Surroundings
-from abiscan.python.model import Answer, ImportOutcome, Raised
+from abiscan.python.package.installed import Surroundings
+from abiscan.python.package.model import Answer, ImportOutcome, Raised
 from tests.unit.python.packages import FakeWorld, reading_of
 
 IMPORT = "import os\nfrom torch.utils.cpp_extension import load, load_inline\n"

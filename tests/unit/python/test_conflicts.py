@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 
 import abiscan
-from abiscan.python import runs
-from abiscan.python.imports import PythonInterpreter
-from abiscan.python.machine import Choices
+from abiscan.python.importing import runs
+from abiscan.python.interpreter.imports import PythonInterpreter
+from abiscan.python.interpreter.machine import Choices
+from abiscan.python.interpreter.values import TextWithHoles
 from abiscan.python.reading import PackageReader
-from abiscan.python.values import TextWithHoles
 from abiscan.torches import embedded_names
 from tests.unit.python.packages import FakeWorld, TextSources
 

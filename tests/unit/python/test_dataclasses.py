@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from abiscan.python.dataclass_defaults import default_needs
-from abiscan.python.library import PythonCode
-from abiscan.python.model import Raised
+from abiscan.python.later.dataclass_defaults import default_needs
+from abiscan.python.package.library import PythonCode
+from abiscan.python.package.model import Raised
+from abiscan.python.package.sources import PackageFiles
 from abiscan.python.reading import PackageReader
-from abiscan.python.sources import PackageFiles
 from tests.unit.python.packages import FakeWorld, TextSources, check_claim, reading_of
 
 SOURCE = """\

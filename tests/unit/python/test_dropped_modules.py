@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from abiscan.python.installed import Surroundings
+from abiscan.python.package.installed import Surroundings
 from abiscan.python.reading import PackageReader
 from abiscan.torches import embedded_names
 from tests.unit.python.packages import FakeWorld, TextSources
@@ -91,7 +91,7 @@ def test_what_is_known_to_be_there() -> None:
 
 
 def test_what_has_no_word_of_it_is_not_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "abiscan.python.dropped_modules", None)
+    monkeypatch.setitem(sys.modules, "abiscan.python.later.dropped_modules", None)
     assert not dropped("import torch.onnx, setuptools\n", torch="1.13.1")
     with pytest.raises(ImportError):
         dropped(IMPORT)

@@ -8,14 +8,14 @@ from collections.abc import Iterator
 
 import pytest
 
-from abiscan.python.installed import Surroundings
-from abiscan.python.library import PythonCode
-from abiscan.python.machine import Limits
-from abiscan.python.model import Raised
+from abiscan.python.importing.runs import RunCache, Runs
+from abiscan.python.interpreter.machine import Limits
+from abiscan.python.interpreter.values import _is_small, is_concrete
+from abiscan.python.package.installed import Surroundings
+from abiscan.python.package.library import PythonCode
+from abiscan.python.package.model import Raised
+from abiscan.python.package.sources import PackageFiles
 from abiscan.python.reading import read_package
-from abiscan.python.runs import RunCache, Runs
-from abiscan.python.sources import PackageFiles
-from abiscan.python.values import _is_small, is_concrete
 from tests.clock import grows_linearly
 from tests.unit.python.packages import FakeWorld, TextSources
 

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from abiscan.python.installed import Surroundings
-from abiscan.python.model import Answer, Raised
+from abiscan.python.package.installed import Surroundings
+from abiscan.python.package.model import Answer, Raised
 from tests.unit.python.packages import FakeWorld, reading_of
 
 OWN = "[of.p]\none = p.plugin:Kind.make\n[of.twice]\none = p:one\none = p:two\n[console_scripts]\np = p:main\n"

@@ -8,12 +8,12 @@ from importlib import resources
 
 import pytest
 
-from abiscan.python import patterns
-from abiscan.python.compiling import QUESTIONS, STATEMENTS, VALUES
-from abiscan.python.installed import Surroundings
-from abiscan.python.model import Answer, Raised
-from abiscan.python.models import MODELS
-from abiscan.python.models.recipes import NAMES, SINCE, followed_names
+from abiscan.python.interpreter import patterns
+from abiscan.python.interpreter.compiling import QUESTIONS, STATEMENTS, VALUES
+from abiscan.python.interpreter.models import MODELS
+from abiscan.python.interpreter.models.recipes import NAMES, SINCE, followed_names
+from abiscan.python.package.installed import Surroundings
+from abiscan.python.package.model import Answer, Raised
 from tests.unit.python.packages import FakeWorld, reading_of
 
 LOAD = "import torch\ndef load():\n    torch.ops.load_library(__file__.replace('__init__.py', 'bad.so'))\n"
@@ -182,7 +182,7 @@ def test_a_recipe_has_only_names_of_its_module(module: str) -> None:
 
 
 def test_the_names_of_a_recipe_are_those_that_its_code_defines() -> None:
-    folder = resources.files("abiscan.python") / "recipes"
+    folder = resources.files("abiscan.python.interpreter") / "recipes"
     for module in NAMES:
         tree = ast.parse(folder.joinpath(f"{module}.txt").read_text("utf-8"))
         parts = [node.targets if isinstance(node, ast.Assign) else [node] for node in tree.body]

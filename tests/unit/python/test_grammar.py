@@ -14,11 +14,11 @@ from pathlib import Path
 
 import pytest
 
-from abiscan.python import grammar
-from abiscan.python.grammar import find_newer, parse
-from abiscan.python.model import Answer, Raised
-from abiscan.python.newer_syntax import newer_parts, parse_newer
-from abiscan.python.written import write_expression
+from abiscan.python.language import grammar
+from abiscan.python.language.grammar import find_newer, parse
+from abiscan.python.language.newer_syntax import newer_parts, parse_newer
+from abiscan.python.language.written import write_expression
+from abiscan.python.package.model import Answer, Raised
 from tests.unit.python.packages import FakeWorld, reading_of
 from tools.record_syntax import RECORD, digest
 

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from abiscan.python import builtin_methods
-from abiscan.python.machine import Limits
-from abiscan.python.model import Answer, Raised
+from abiscan.python.interpreter import builtin_methods
+from abiscan.python.interpreter.machine import Limits
+from abiscan.python.package.model import Answer, Raised
 from tests.unit.python.packages import FakeWorld, reading_of
 
 START = "import torch\n"

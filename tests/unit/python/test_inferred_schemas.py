@@ -8,7 +8,7 @@ import typing
 
 import pytest
 
-from abiscan.python.model import Raised
+from abiscan.python.package.model import Raised
 from tests.unit.python.packages import FakeWorld, reading_of
 
 IMPORTS = "import torch\nfrom torch import Tensor\nfrom typing import List, Optional, Sequence, Tuple\n"

@@ -10,8 +10,8 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from abiscan.python.installed import Surroundings, installed_in
-from abiscan.python.model import Answer, Raised
+from abiscan.python.package.installed import Surroundings, installed_in
+from abiscan.python.package.model import Answer, Raised
 from abiscan.python.reading import read_package
 from tests.unit.python.packages import FakeWorld, TextSources, reading_of
 

@@ -6,11 +6,11 @@ import functools
 
 import pytest
 
-from abiscan.python import kept_calls
-from abiscan.python.machine import Limits
-from abiscan.python.model import Raised
+from abiscan.python.importing.runs import UNFINISHED
+from abiscan.python.interpreter import kept_calls
+from abiscan.python.interpreter.machine import Limits
+from abiscan.python.package.model import Raised
 from abiscan.python.reading import read_package
-from abiscan.python.runs import UNFINISHED
 from tests.unit.python.packages import FakeWorld, TextSources, reading_of
 
 LONG = "for _ in range(2_000): pass"
@@ -350,10 +350,10 @@ def test_calls_that_compute_end_where_a_run_does(most: int) -> None:
 
 def test_calls_are_counted_once_in_each_reading() -> None:
     """What another target has left makes no difference to where a reading ends."""
-    from abiscan.python.installed import Surroundings
-    from abiscan.python.library import PythonCode
-    from abiscan.python.runs import RunCache, Runs
-    from abiscan.python.sources import PackageFiles
+    from abiscan.python.importing.runs import RunCache, Runs
+    from abiscan.python.package.installed import Surroundings
+    from abiscan.python.package.library import PythonCode
+    from abiscan.python.package.sources import PackageFiles
 
     code = f"{COUNT}count(2)\ncount(2)\ncount(3)\n"
     sources = TextSources({"p/__init__.py": code, "p/other.py": "from p import count\ncount(2)\n"})
@@ -378,8 +378,9 @@ def test_calls_are_counted_once_in_each_reading() -> None:
 
 def test_a_long_call_does_not_end_the_run_of_large_bodies(monkeypatch: pytest.MonkeyPatch) -> None:
     """What a large body raises after such a call is seen, and the call is made once."""
-    from abiscan.python import imports, runs
-    from abiscan.python.library import LARGEST_ALWAYS_RUN
+    from abiscan.python.importing import runs
+    from abiscan.python.interpreter import imports
+    from abiscan.python.package.library import LARGEST_ALWAYS_RUN
 
     monkeypatch.setattr(imports, "STEPS_WITH_LARGE_BODIES", 2_000)
     monkeypatch.setattr(runs, "STEPS_WITH_LARGE_BODIES", 2_000)

@@ -6,10 +6,10 @@ import ast
 import gc
 import tracemalloc
 
-from abiscan.python.library import PythonCode
-from abiscan.python.scan import Outline
-from abiscan.python.sources import PackageFiles
-from abiscan.python.values import PythonFunction
+from abiscan.python.interpreter.values import PythonFunction
+from abiscan.python.language.scan import Outline
+from abiscan.python.package.library import PythonCode
+from abiscan.python.package.sources import PackageFiles
 from tests.unit.python.packages import TextSources, reading_of
 
 

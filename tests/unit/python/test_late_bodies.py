@@ -8,8 +8,8 @@ import re
 
 import pytest
 
-from abiscan.python import calls
-from abiscan.python.late_bodies import (
+from abiscan.python.interpreter import calls
+from abiscan.python.language.late_bodies import (
     LateAsyncFunction,
     LateFunction,
     docstring_of,
@@ -18,7 +18,7 @@ from abiscan.python.late_bodies import (
     statements_with,
     walk_with,
 )
-from abiscan.python.nodes import walk
+from abiscan.python.language.nodes import walk
 
 _LONG = "    # a body that is long enough to be worth being cut out of a source\n    return 1\n"
 SOURCE = f'''"""A module.

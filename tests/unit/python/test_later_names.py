@@ -8,13 +8,13 @@ from collections.abc import Callable
 
 import pytest
 
-from abiscan.python.later_names import later_uses
-from abiscan.python.library import PythonCode
-from abiscan.python.mentions import LaterUse
-from abiscan.python.model import ImportOutcome
+from abiscan.python.language.refusals import PassedArguments
+from abiscan.python.later.later_names import later_uses
+from abiscan.python.later.mentions import LaterUse
+from abiscan.python.package.library import PythonCode
+from abiscan.python.package.model import ImportOutcome
+from abiscan.python.package.sources import PackageFiles
 from abiscan.python.reading import PackageReader
-from abiscan.python.refusals import PassedArguments
-from abiscan.python.sources import PackageFiles
 from abiscan.torches import embedded_names
 from abiscan.torches.name_history import call_history
 from abiscan.torches.operator_overloads import by_operator

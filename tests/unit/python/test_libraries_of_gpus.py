@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from abiscan.python.model import Answer
+from abiscan.python.package.model import Answer
 from tests.unit.python.packages import reading_of
 
 PATH = "/usr/local/cuda/lib64/libcudart.so.12"

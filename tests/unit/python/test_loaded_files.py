@@ -6,8 +6,8 @@ import ast
 
 import pytest
 
-from abiscan.python.changed_defaults import kept_as_modules, whole_loads
 from abiscan.python.reading import PackageReader
+from abiscan.python.torch_api.changed_defaults import kept_as_modules, whole_loads
 from abiscan.torches import embedded_names
 from tests.unit.python.packages import FakeWorld, TextSources
 

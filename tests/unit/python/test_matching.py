@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from abiscan.python.matching import _parse, lacks_literal, most_steps
+from abiscan.python.interpreter.matching import _parse, lacks_literal, most_steps
 
 if sys.version_info >= (3, 11):
     from re import _constants as codes  # type: ignore[attr-defined]

@@ -7,7 +7,7 @@ import types
 
 import pytest
 
-from abiscan.python.module_names import ModuleNames, class_attributes, names_of, signature_text
+from abiscan.python.language.module_names import ModuleNames, class_attributes, names_of, signature_text
 
 BODIES = [
     "a = 1\n(b, [c, *d]) = 1, [2, 3]\ne: int = 4\nf: int\ng += 1\n".replace("g += 1\n", ""),

@@ -4,7 +4,7 @@ import ast
 
 import pytest
 
-from abiscan.python import nodes
+from abiscan.python.language import nodes
 
 
 def test_the_fields_of_each_kind_are_looked_up_once(monkeypatch: pytest.MonkeyPatch) -> None:

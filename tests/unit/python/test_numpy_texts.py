@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from abiscan.python import numpy_texts
+from abiscan.python.torch_api import numpy_texts
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from abiscan.python.model import Raised
+from abiscan.python.package.model import Raised
 from tests.unit.python.packages import reading_of
 
 SOURCES = {

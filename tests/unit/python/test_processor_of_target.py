@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from abiscan.cpu.processors import Cpu, cpu, cpuinfo
-from abiscan.python.model import Reading
+from abiscan.python.package.model import Reading
 from tests.unit.python.packages import FakeWorld, reading_of
 
 LOADS = 'torch.ops.load_library(os.path.join(os.path.dirname(__file__), f"{name}.so"))\n'

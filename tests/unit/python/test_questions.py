@@ -9,16 +9,16 @@ from types import SimpleNamespace
 
 import pytest
 
-from abiscan.python import runs
-from abiscan.python.imports import PythonInterpreter
-from abiscan.python.library import PythonCode
-from abiscan.python.machine import Choices, Limits
-from abiscan.python.model import Answer, OtherTorch, Raised, Reading, Skipped, World
-from abiscan.python.questions import Answered, AskedWorld, KeptAnswers
+from abiscan.python.importing import runs
+from abiscan.python.importing.runs import Run
+from abiscan.python.importing.uses import AllLoadWorld
+from abiscan.python.interpreter.imports import PythonInterpreter
+from abiscan.python.interpreter.machine import Choices, Limits
+from abiscan.python.interpreter.questions import Answered, AskedWorld, KeptAnswers
+from abiscan.python.interpreter.values import Scope
+from abiscan.python.package.library import PythonCode
+from abiscan.python.package.model import Answer, OtherTorch, Raised, Reading, Skipped, World
 from abiscan.python.reading import PackageReader, read_package
-from abiscan.python.runs import Run
-from abiscan.python.uses import AllLoadWorld
-from abiscan.python.values import Scope
 from abiscan.torches import embedded_names
 from tests.unit.python.packages import FakeWorld, TextSources
 

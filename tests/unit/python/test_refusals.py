@@ -9,7 +9,7 @@ import sys
 
 import pytest
 
-from abiscan.python.refusals import PassedArguments, parse_parameters, refusal
+from abiscan.python.language.refusals import PassedArguments, parse_parameters, refusal
 
 SIGNATURES = ("", "a", "a,b=", "a,/,b=", "a,b,*,c", "*,c,d=", "a,*more,c=", "a,**rest", "a,b,c,d=,e=", "a,/,**rest")
 CALLS = [

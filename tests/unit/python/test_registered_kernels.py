@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from abiscan.python.model import Registers
+from abiscan.python.package.model import Registers
 from tests.unit.python.packages import FakeWorld, reading_of
 
 DEFINED = (

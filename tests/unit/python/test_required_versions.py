@@ -10,7 +10,7 @@ import pytest
 from packaging import version
 from packaging.specifiers import SpecifierSet
 
-from abiscan.python.model import Answer, Raised
+from abiscan.python.package.model import Answer, Raised
 from tests.unit.python.packages import reading_of
 
 VERSIONS = [".".join(map(str, parts)) for parts in product(range(4), range(24), (0, 1, 2, 9))]

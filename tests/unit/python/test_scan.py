@@ -8,11 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from abiscan.python import scan
-from abiscan.python.library import PythonCode
-from abiscan.python.scan import LOADING, REGISTERING, Outline
-from abiscan.python.sources import PackageFiles
-from abiscan.python.tokens import lone_texts
+from abiscan.python.language import scan
+from abiscan.python.language.scan import LOADING, REGISTERING, Outline
+from abiscan.python.language.tokens import lone_texts
+from abiscan.python.package.library import PythonCode
+from abiscan.python.package.sources import PackageFiles
 from tests.unit.python.packages import TextSources
 
 

@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from abiscan.python import settled_conditions
+from abiscan.python.later import settled_conditions
 from abiscan.python.reading import PackageReader
 from abiscan.torches import embedded_names
 from tests.unit.python.packages import FakeWorld, TextSources

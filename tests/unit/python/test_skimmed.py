@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from abiscan.python.explore import explore_with_large_bodies
-from abiscan.python.late_bodies import has_late_parameters
-from abiscan.python.library import LARGEST_ALWAYS_RUN, PythonCode
-from abiscan.python.machine import Limits
-from abiscan.python.model import Answer, Raised
-from abiscan.python.runs import RunCache, Runs
-from abiscan.python.sources import PackageFiles
+from abiscan.python.importing.explore import explore_with_large_bodies
+from abiscan.python.importing.runs import RunCache, Runs
+from abiscan.python.interpreter.machine import Limits
+from abiscan.python.language.late_bodies import has_late_parameters
+from abiscan.python.package.library import LARGEST_ALWAYS_RUN, PythonCode
+from abiscan.python.package.model import Answer, Raised
+from abiscan.python.package.sources import PackageFiles
 from tests.unit.python.packages import FakeWorld, TextSources, reading_of
 
 _LOAD = "import os, torch\ndef load():\n    torch.ops.load_library(os.path.join(os.path.dirname(__file__), 'bad.so'))\n"

@@ -7,10 +7,10 @@ from collections.abc import Callable
 
 import pytest
 
-from abiscan.python.bound_names import names_bound_by, names_bound_in
-from abiscan.python.grammar import parse
-from abiscan.python.late_bodies import parse_late
-from abiscan.python.source_parts import SourceParts, having, written_forms
+from abiscan.python.language.bound_names import names_bound_by, names_bound_in
+from abiscan.python.language.grammar import parse
+from abiscan.python.language.late_bodies import parse_late
+from abiscan.python.language.source_parts import SourceParts, having, written_forms
 
 SOURCE = """
 import one, two

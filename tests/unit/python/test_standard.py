@@ -10,11 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from abiscan.python import standard
-from abiscan.python.installed import Surroundings, installed_in
-from abiscan.python.library import PythonCode
-from abiscan.python.model import Answer, Raised
-from abiscan.python.sources import PackageFiles
+from abiscan.python.package import standard
+from abiscan.python.package.installed import Surroundings, installed_in
+from abiscan.python.package.library import PythonCode
+from abiscan.python.package.model import Answer, Raised
+from abiscan.python.package.sources import PackageFiles
 from tests.unit.python.packages import FakeWorld, TextSources, reading_of
 
 

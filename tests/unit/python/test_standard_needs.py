@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import pytest
 
-from abiscan.python.installed import Surroundings
-from abiscan.python.model import Answer
+from abiscan.python.package.installed import Surroundings
+from abiscan.python.package.model import Answer
 from abiscan.python.reading import PackageReader
 from tests.unit.python.packages import FakeWorld, TextSources
 

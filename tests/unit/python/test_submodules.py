@@ -6,8 +6,8 @@ import functools
 
 import pytest
 
-from abiscan.python import explore, submodules
-from abiscan.python.model import Raised
+from abiscan.python.importing import explore, submodules
+from abiscan.python.package.model import Raised
 from abiscan.python.reading import PackageReader
 from abiscan.torches import embedded_names
 from tests.unit.python.packages import FakeWorld, TextSources

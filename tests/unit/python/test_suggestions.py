@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from abiscan.python.model import Answer, Raised
-from abiscan.python.suggestions import closest_name
+from abiscan.python.language.suggestions import closest_name
+from abiscan.python.package.model import Answer, Raised
 from tests.unit.python.packages import FakeWorld, reading_of
 
 

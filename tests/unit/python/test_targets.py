@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from abiscan.python.model import Answer, ImportOutcome, NoResult, Raised
+from abiscan.python.package.model import Answer, ImportOutcome, NoResult, Raised
 from tests.unit.python.packages import FakeWorld, reading_of
 
 WORLD = FakeWorld(

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from abiscan.python.model import Raised
-from abiscan.python.module_names import class_attributes
-from abiscan.python.torch_classes import missing_attribute, read_class
+from abiscan.python.language.module_names import class_attributes
+from abiscan.python.package.model import Raised
+from abiscan.python.torch_api.torch_classes import missing_attribute, read_class
 from abiscan.torches import embedded_names, unlisted_torch_names
 from tests.unit.python.packages import FakeWorld, reading_of
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from abiscan.python.library import PythonCode
-from abiscan.python.model import Answer, Raised, Reading
-from abiscan.python.sources import PackageFiles
+from abiscan.python.package.library import PythonCode
+from abiscan.python.package.model import Answer, Raised, Reading
+from abiscan.python.package.sources import PackageFiles
 from abiscan.torches import embedded_names
 from tests.unit.python.packages import FakeWorld, TextSources, reading_of
 

@@ -2,9 +2,9 @@ from __future__ import annotations
 
 import pytest
 
-from abiscan.python.model import Raised
-from abiscan.python.torch_texts import NO_BACKEND, NO_OPERATOR, NOT_LOADED, says, wording_of
-from abiscan.python.values import torch_error
+from abiscan.python.interpreter.values import torch_error
+from abiscan.python.package.model import Raised
+from abiscan.python.torch_api.torch_texts import NO_BACKEND, NO_OPERATOR, NOT_LOADED, says, wording_of
 from tests.unit.python.packages import FakeWorld, reading_of
 
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from abiscan.python.torch_uses import list_calls, torch_uses
+from abiscan.python.torch_api.torch_uses import list_calls, torch_uses
 from tests.clock import grows_linearly
 
 

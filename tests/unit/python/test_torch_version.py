@@ -7,8 +7,8 @@ from typing import Final
 
 import pytest
 
-from abiscan.python.installed import Surroundings, installed_in
-from abiscan.python.model import Raised
+from abiscan.python.package.installed import Surroundings, installed_in
+from abiscan.python.package.model import Raised
 from tests.fakes import install
 from tests.unit.python.packages import FakeWorld, reading_of
 

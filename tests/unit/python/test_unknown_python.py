@@ -10,18 +10,18 @@ from typing import TYPE_CHECKING, cast
 import pytest
 
 from abiscan.inputs.requirement import read_metadata
-from abiscan.python import runs
-from abiscan.python.model import Answer, Raised
+from abiscan.python.importing import runs
+from abiscan.python.interpreter.unknown_python import VersionInfo, as_number
+from abiscan.python.language.written import write_expression
+from abiscan.python.package.model import Answer, Raised
 from abiscan.python.reading import PackageReader
-from abiscan.python.unknown_python import VersionInfo, as_number
-from abiscan.python.written import write_expression
 from abiscan.verdict.any_system import possible_pythons
 from tests.unit.python.packages import FakeWorld, TextSources, reading_of
 
 if TYPE_CHECKING:
     from abiscan.inputs.sources import Target
-    from abiscan.python.imports import PythonInterpreter
-    from abiscan.python.machine import Choices
+    from abiscan.python.interpreter.imports import PythonInterpreter
+    from abiscan.python.interpreter.machine import Choices
 
 OLDEST, NEWEST = (3, 10), (3, 14)
 CONDITIONS = (

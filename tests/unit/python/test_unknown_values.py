@@ -14,12 +14,12 @@ import pytest
 
 from abiscan.inputs import packages
 from abiscan.inputs.packages import Distribution
-from abiscan.python.installed import Surroundings
-from abiscan.python.library import PythonCode
-from abiscan.python.machine import Limits
-from abiscan.python.model import Answer, ImportOutcome, Raised
-from abiscan.python.runs import RunCache, Runs
-from abiscan.python.sources import PackageFiles
+from abiscan.python.importing.runs import RunCache, Runs
+from abiscan.python.interpreter.machine import Limits
+from abiscan.python.package.installed import Surroundings
+from abiscan.python.package.library import PythonCode
+from abiscan.python.package.model import Answer, ImportOutcome, Raised
+from abiscan.python.package.sources import PackageFiles
 from abiscan.torches import embedded_names
 from abiscan.torches.torch import Torch
 from abiscan.verdict import package_reading

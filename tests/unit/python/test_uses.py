@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from abiscan.python.machine import Choices
-from abiscan.python.model import PROCESS_ENDS, Answer, Channel, HowLoaded, LoadedBy, OtherTorch, Raised, Skipped
+from abiscan.python.importing.runs import Run, Runs
+from abiscan.python.interpreter.machine import Choices
+from abiscan.python.package.model import PROCESS_ENDS, Answer, Channel, HowLoaded, LoadedBy, OtherTorch, Raised, Skipped
 from abiscan.python.reading import read_package
-from abiscan.python.runs import Run, Runs
 from tests.unit.python.packages import FakeWorld, TextSources, reading_of
 
 LOAD = """\

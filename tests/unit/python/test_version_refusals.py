@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from abiscan.findings import Confidence
-from abiscan.python import late_bodies
+from abiscan.python.language import late_bodies
 from abiscan.python.reading import PackageReader
 from abiscan.rules.refused_by_package import list_findings
 from abiscan.torches import embedded_names

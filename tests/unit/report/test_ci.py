@@ -16,7 +16,7 @@ import xmlschema
 from abiscan.findings import Confidence, Effect
 from abiscan.gaps import Gap
 from abiscan.inputs.kinds import TargetKind
-from abiscan.python.model import HowLoaded
+from abiscan.python.package.model import HowLoaded
 from abiscan.report import github, junit, markdown, sarif
 from abiscan.results.check import Report, Suppressed
 from abiscan.results.package import (

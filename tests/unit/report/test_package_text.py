@@ -14,7 +14,7 @@ from abiscan.extension.counterparts import Counterpart, Means
 from abiscan.extension.stability import Stability, Tie
 from abiscan.findings import Effect, Evidence, Finding
 from abiscan.inputs.version import TorchVersion
-from abiscan.python.model import Channel, HowLoaded, Skipped
+from abiscan.python.package.model import Channel, HowLoaded, Skipped
 from abiscan.report import survey_markdown, survey_text, tally
 from abiscan.report.fixes import fix_lines, shared_fixes
 from abiscan.report.package_text import format_headline, list_lines

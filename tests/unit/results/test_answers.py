@@ -8,7 +8,7 @@ import pytest
 
 from abiscan.findings import Effect
 from abiscan.gaps import Gap
-from abiscan.python.model import HowLoaded
+from abiscan.python.package.model import HowLoaded
 from abiscan.results.answers import answers_of
 from abiscan.results.check import Report, Suppressed
 from abiscan.results.package import ImportFailure, PackageResult, PackageVerdict, UsedLibrary

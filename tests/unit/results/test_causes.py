@@ -5,7 +5,7 @@ from __future__ import annotations
 from msgspec.structs import replace
 
 from abiscan.findings import Effect, Evidence, Finding
-from abiscan.python.model import Channel, HowLoaded
+from abiscan.python.package.model import Channel, HowLoaded
 from abiscan.results.causes import group_causes, in_the_order_met
 from abiscan.results.check import Report
 from abiscan.results.package import ImportFailure, PackageResult, PackageVerdict, UsedLibrary

@@ -6,7 +6,7 @@ import pytest
 
 from abiscan.findings import Effect
 from abiscan.gaps import Gap
-from abiscan.python.model import HowLoaded
+from abiscan.python.package.model import HowLoaded
 from abiscan.results.check import Report, Result
 from abiscan.results.package import ConditionKind, PackageResult, PackageVerdict, UsedLibrary, VerdictCondition
 from abiscan.results.verdict import Verdict

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from abiscan.findings import Effect
-from abiscan.python.model import Channel, HowLoaded
+from abiscan.python.package.model import Channel, HowLoaded
 from abiscan.results.package import (
     ConditionKind,
     ImportFailure,

@@ -8,7 +8,7 @@ import pytest
 from msgspec import structs
 
 from abiscan.findings import Confidence, Effect
-from abiscan.python.mentions import LaterUse
+from abiscan.python.later.mentions import LaterUse
 from abiscan.rules import rejected_torch_call
 from abiscan.rules.missing_torch_name import count_places, list_doubtful, list_findings
 from abiscan.torches import name_history

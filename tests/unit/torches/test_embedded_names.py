@@ -6,7 +6,7 @@ import itertools
 
 import pytest
 
-from abiscan.python.torch_names import CLASS, TorchNames
+from abiscan.python.torch_api.torch_names import CLASS, TorchNames
 from abiscan.torches import embedded, embedded_names
 from abiscan.torches.companion_names import CompanionsOf
 from tests.tables import mark_table

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from abiscan.python.operator_calls import Overload
-from abiscan.python.refusals import ParameterList
+from abiscan.python.language.refusals import ParameterList
+from abiscan.python.torch_api.operator_calls import Overload
 from abiscan.torches.operator_overloads import ReleaseOperators, parse_overloads
 
 

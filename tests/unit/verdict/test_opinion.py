@@ -6,7 +6,7 @@ import pytest
 
 from abiscan.findings import Effect, Finding
 from abiscan.pipelines.fit import form_opinion
-from abiscan.python.model import Channel, HowLoaded
+from abiscan.python.package.model import Channel, HowLoaded
 from abiscan.results.check import Result
 from abiscan.results.package import ImportFailure, PackageResult, PackageVerdict, UsedLibrary
 from abiscan.results.verdict import How, Verdict

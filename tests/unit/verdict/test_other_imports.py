@@ -15,11 +15,11 @@ import pytest
 
 from abiscan.inputs.package_files import of_module
 from abiscan.inputs.session import Session
-from abiscan.python.imports import PythonInterpreter
-from abiscan.python.installed import Surroundings, installed_in
-from abiscan.python.model import Raised, World
-from abiscan.python.other_code import OtherCode
-from abiscan.python.values import PythonModule
+from abiscan.python.importing.other_code import OtherCode
+from abiscan.python.interpreter.imports import PythonInterpreter
+from abiscan.python.interpreter.values import PythonModule
+from abiscan.python.package.installed import Surroundings, installed_in
+from abiscan.python.package.model import Raised, World
 from abiscan.verdict.other_imports import OtherImports
 from abiscan.verdict.package_reading import CodeFiles
 from tests.unit.python.packages import FakeWorld, reading_of

@@ -23,9 +23,9 @@ from abiscan.inputs import build_tools
 from abiscan.inputs.interpreter import Interpreter, PythonTag
 from abiscan.inputs.package_files import Package, of_folder
 from abiscan.python import reading
-from abiscan.python.installed import Surroundings
-from abiscan.python.machine import Limits
-from abiscan.python.model import Answer, ImportOutcome, PythonLine, Raised
+from abiscan.python.interpreter.machine import Limits
+from abiscan.python.package.installed import Surroundings
+from abiscan.python.package.model import Answer, ImportOutcome, PythonLine, Raised
 from abiscan.results.package import PackageResult
 from abiscan.verdict import package_reading, world
 from tests.elf_builder import Elf, exports, uses

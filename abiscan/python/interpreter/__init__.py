@@ -1,0 +1,1 @@
+"""What Python code does: compiled to closures over values that are ours, and run within limits."""

@@ -1,0 +1,1 @@
+"""What certainly fails after the import, when what was imported is used."""
