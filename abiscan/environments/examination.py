@@ -438,7 +438,9 @@ def _surroundings_in(environment: WholeEnvironment, torch: Torch) -> Surrounding
     over = (environment.over,) if environment.over else ()
     folders = tuple(map(Path, (*over, *interpreter.search_path(environment.python))))
     python = (torch.python.major, torch.python.minor) if torch.python else Answer.UNKNOWN
-    return Surroundings(installed=installed_in(folders, python), folders=folders, python=python, is_final=True)
+    return Surroundings(
+        installed=installed_in(folders, python), folders=folders, python=python, is_final=True, is_here=True
+    )
 
 
 def _names_of(torch: Torch) -> TorchNames | None:

@@ -452,6 +452,7 @@ def surroundings_of(torch: Torch, package: Package) -> Surroundings:
         has_tool=has_tool,
         packages_have=functools.partial(_packages_have, search_path),
         is_final=True,
+        is_here=installed,
     )
 
 

@@ -98,6 +98,7 @@ class Surroundings(Struct, frozen=True, kw_only=True, dict=True):
     :ivar import_error: returns what the import of a module of another installed package raises, or of a name from it;
         None if that is not certain, or nothing
     :ivar is_final: whether installing the package changes nothing of this
+    :ivar is_here: whether the package is installed, so that this machine is the one that is asked about
     :ivar planned: versions of distributions that are to be installed with it, by their normalized names; None for
         one that will not be there
     """
@@ -111,6 +112,7 @@ class Surroundings(Struct, frozen=True, kw_only=True, dict=True):
     has_tool: Callable[[str], bool | Answer] = _not_known
     import_error: Callable[[str, str | None], Raised | None] = _no_error
     is_final: bool = False
+    is_here: bool = False
     planned: tuple[tuple[str, str | None], ...] = ()
 
     @functools.cached_property
@@ -215,12 +217,12 @@ class Surroundings(Struct, frozen=True, kw_only=True, dict=True):
 
     def lacks_library(self, name: str) -> bool:
         """Whether nothing of what is installed has a library that the loader does not find: so nobody loads it."""
-        return self.is_final and self.packages_have(name) is False
+        return self.is_here and self.packages_have(name) is False
 
     @functools.cached_property
     def lacks_nvidia_driver(self) -> bool:
         """Whether no GPU of NVIDIA can be used here: the runtime of CUDA loads the driver's library by its name."""
-        return self.is_final and self.system_has("libcuda.so.1") is False
+        return self.is_here and self.system_has("libcuda.so.1") is False
 
     def source(self, module: str) -> Path | None:
         """Return the source file of an installed module; None if there is none."""

@@ -1146,6 +1146,7 @@ def test_what_is_alongside_an_installed_package_stays(
     )
     assert around.torch_folder == torch
     assert (around.installed("absent"), around.is_final) == (False if is_known else Answer.UNKNOWN, is_known)
+    assert around.is_here is (installed is not False)  # only then is this machine the one that is asked about
 
 
 def test_nothing_is_known_to_be_alongside_a_torch_that_is_not_there(torch: Path, tmp_path: Path) -> None:

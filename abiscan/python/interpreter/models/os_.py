@@ -59,7 +59,7 @@ class Environment(Modelled):
         self.values: dict[str, object] = {}
         self.usual = _USUAL
         # Where this machine is the one that is asked about, libraries are looked for with it, too.
-        if machine.library.surroundings.is_final:
+        if machine.library.surroundings.is_here:
             self.usual -= {_SEARCH_PATH}
             if value := observed_fs.read_variable(_SEARCH_PATH):
                 self.values[_SEARCH_PATH] = value
