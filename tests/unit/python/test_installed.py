@@ -445,7 +445,7 @@ NEEDS_GPU = "import torch\nif not torch.cuda.is_available():\n    raise RuntimeE
 
 
 @pytest.mark.parametrize(
-    ("cuda", "has_driver", "is_final", "raised"),
+    ("cuda", "has_driver", "is_here", "raised"),
     [
         ("12.8", False, True, True),
         (None, True, True, True),
@@ -456,9 +456,9 @@ NEEDS_GPU = "import torch\nif not torch.cuda.is_available():\n    raise RuntimeE
     ],
 )
 def test_without_a_driver_cuda_has_no_gpu(
-    cuda: str | Answer | None, has_driver: bool | Answer, is_final: bool, raised: bool
+    cuda: str | Answer | None, has_driver: bool | Answer, is_here: bool, raised: bool
 ) -> None:
-    around = Surroundings(is_final=is_final, system_has=lambda name: has_driver if name == "libcuda.so.1" else True)
+    around = Surroundings(is_here=is_here, system_has=lambda name: has_driver if name == "libcuda.so.1" else True)
     files = {"pkg/__init__.py": NEEDS_GPU + "from . import _C\n", "pkg/_C.abi3.so": ""}
     (outcome,) = reading_of(files, FakeWorld(cuda=cuda), around).imports
     if raised:
@@ -503,17 +503,17 @@ def test_a_build_tells_whether_it_has_cuda(name: str, cuda: str | Answer | None,
     assert outcome.raised.message == message
 
 
-@pytest.mark.parametrize("is_final", [True, False])
+@pytest.mark.parametrize("is_here", [True, False])
 @pytest.mark.parametrize("value", ["", "/opt/vendor/lib"])
 def test_the_search_path_of_libraries_is_that_of_this_machine_where_it_is_asked_about(
-    is_final: bool, value: str, monkeypatch: pytest.MonkeyPatch
+    is_here: bool, value: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("LD_LIBRARY_PATH", value)
     code = "import os, torch\nfor path in os.environ.get('LD_LIBRARY_PATH', '').split(':'):\n"
     code += "    if path:\n        raise RuntimeError(path)\nfrom . import _C\n"
     files = {"pkg/__init__.py": code, "pkg/_C.abi3.so": ""}
-    (outcome,) = reading_of(files, around=Surroundings(is_final=is_final)).imports
-    if not is_final:
+    (outcome,) = reading_of(files, around=Surroundings(is_here=is_here)).imports
+    if not is_here:
         assert outcome.raised is Answer.UNKNOWN or outcome.conditions or outcome.gaps
     elif value:
         assert isinstance(outcome.raised, Raised)
