@@ -10,6 +10,7 @@ from msgspec import Struct, field
 from packaging.utils import canonicalize_name
 
 from abiscan.findings import Effect, Finding
+from abiscan.regex import regex
 from abiscan.results.changes import PackageChange
 from abiscan.results.document import Document, json_text
 from abiscan.results.fields import Text
@@ -134,19 +135,47 @@ class DistributionState(Struct, frozen=True, kw_only=True):
 
     @property
     def failing_modules(self) -> tuple[str, ...]:
-        """The modules whose import fails, if that of another one works."""
-        failing = tuple(module.name for module in self.modules if module.verdict is PackageVerdict.IMPORT_FAILS)
-        return failing if any(module.verdict is PackageVerdict.WORKS for module in self.modules) else ()
+        """The modules whose import fails with its error, if that of another one works or fails with another error."""
+        failing = tuple(module.name for module in self._failing if self.error is None or self._fails_alike(module))
+        return failing if any(module.name not in failing for module in self._tried) else ()
 
     @property
     def lacking(self) -> tuple[str, ...]:
-        """What it works without: ``without``, and modules whose import fails although its own works."""
+        """What it works without: ``without``, and modules whose import fails although its own works; of what fails
+        itself, the modules that fail with another error.
+        """
+        if self.error is not None:
+            others = (module for module in self._failing if not self._fails_alike(module))
+            return (*self.without, *(f"fails also for {module.name}: {module.error}" for module in others))
         errors = {module.name: module.error for module in self.modules}
-        failing = self.failing_modules if self.error is None else ()
+        failing = self.failing_modules
         if self.verdict is PackageVerdict.WORKS_WITHOUT:  # ``without`` has the submodules that are lost
             failing = tuple(name for name in failing if "." not in name)
         reason = f": {errors[failing[0]]}" if failing and errors[failing[0]] else ""
         return (*self.without, *((f"works but for {listed(failing)}{reason}",) if failing else ()))
+
+    @property
+    def _failing(self) -> tuple[ModuleState, ...]:
+        return tuple(module for module in self.modules if module.verdict is PackageVerdict.IMPORT_FAILS)
+
+    @property
+    def _tried(self) -> tuple[ModuleState, ...]:
+        """The modules that work or fail."""
+        return tuple(
+            module for module in self.modules if module.verdict in {PackageVerdict.WORKS, PackageVerdict.IMPORT_FAILS}
+        )
+
+    def _fails_alike(self, module: ModuleState) -> bool:
+        """Whether a module fails with the error of the distribution, wherever its code raises it."""
+        return module.error is None or _without_place(module.error) == _without_place(self.error or "")
+
+
+def _without_place(error: str) -> str:
+    """Return an error without the file and the line that stand behind it in parentheses."""
+    return _PLACE.sub("", error)
+
+
+_PLACE: Final = regex(r" \([^()]+:\d+\)\Z")
 
 
 class Origin(enum.Enum):

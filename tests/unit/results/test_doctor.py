@@ -54,6 +54,20 @@ def test_what_a_distribution_works_without(errors: dict[str, str | None], lackin
     assert state.lacking == lacking
 
 
+def test_modules_that_fail_for_something_else_are_told_apart() -> None:
+    """nvidia-resiliency-ext 0.4.1 beside a torchvision that fails: one of its two modules needs CUPTI."""
+    modules = (
+        ModuleState(name="pkg.a", verdict=FAILS, error="RuntimeError: no operator (pkg/a.py:3)"),
+        ModuleState(name="pkg.b", verdict=FAILS, error="RuntimeError: no operator (pkg/b.py:7)"),
+        ModuleState(name="cupti", verdict=FAILS, error="ImportError: libcupti.so.12: cannot open shared object file"),
+    )
+    state = DistributionState(
+        name="pkg", version="1", origin=Origin.INDEX, verdict=FAILS, modules=modules, error=modules[0].error
+    )
+    assert state.failing_modules == ("pkg.a", "pkg.b")
+    assert state.lacking == ("fails also for cupti: ImportError: libcupti.so.12: cannot open shared object file",)
+
+
 def test_a_submodule_that_is_lost_is_told_once() -> None:
     lost = ModuleState(name="pkg.a", verdict=FAILS, error="ImportError: a")
     state = DistributionState(
