@@ -13,7 +13,7 @@ from packaging.version import InvalidVersion
 
 from abiscan.inputs import observed_fs
 from abiscan.inputs.files import LARGEST_TEXT, Archive
-from abiscan.inputs.packages import Distribution, files_of, find_installed
+from abiscan.inputs.packages import Distribution, files_of, find_headers, find_installed
 from abiscan.regex import regex
 
 if TYPE_CHECKING:
@@ -64,29 +64,63 @@ class Package:
 
     def missing_requirements(self, site: str) -> tuple[str, ...]:
         """Return the packages that it requires, and that are not installed in the folder ``site``."""
-        names = dict.fromkeys(requirement.name for requirement in self._requirements)
+        names = dict.fromkeys(requirement.name for requirement in self._requirements_for())
         return tuple(name for name in names if find_installed(name, [site]) is None)
 
-    def is_complete(self, search_path: Sequence[str]) -> bool:
-        """Whether its metadata state what it requires, and all of that, torch apart, is installed."""
+    def changes(self, search_path: Sequence[str], python: tuple[int, int] | None = None) -> frozenset[str] | None:
+        """Return the distributions, by their normalized names, that installing it may bring or replace; None if its
+        metadata state nothing.
+
+        An installer keeps what is there and fits. It also brings what that lacks, and it may change everything that a
+        distribution requires which it replaces. The torch stays: it is the one that is asked about.
+
+        :param python: the version of the Python that it is installed for; None if that is the one that runs this
+        """
+        key = tuple(search_path), python
+        if key not in self._changes:
+            self._changes[key] = None if self._metadata is None else self._find_changes(search_path, python)
+        return self._changes[key]
+
+    @functools.cached_property
+    def _changes(self) -> dict[tuple[tuple[str, ...], tuple[int, int] | None], frozenset[str] | None]:
+        """What ``changes`` has answered: each extension module of a package asks."""
+        return {}
+
+    def _find_changes(self, search_path: Sequence[str], python: tuple[int, int] | None) -> frozenset[str]:
         from packaging.utils import canonicalize_name
 
-        relevant = [requirement for requirement in self._requirements if canonicalize_name(requirement.name) != "torch"]
-        match = [(requirement, find_installed(requirement.name, search_path)) for requirement in relevant]
-        fits = (there is not None and _admits_version(requirement, there.version) for requirement, there in match)
-        return self._metadata is not None and all(fits)
+        changes: set[str] = set()
+        waiting = [(requirement, "", False) for requirement in self._requirements_for(python)]
+        seen: set[tuple[str, str, bool]] = set()
+        while waiting:
+            requirement, owner, is_open = waiting.pop()
+            name = canonicalize_name(requirement.name)
+            if (owner, str(requirement), is_open) in seen or (name == "torch" and not owner):
+                continue
+            seen.add((owner, str(requirement), is_open))
+            there = find_headers(requirement.name, search_path)
+            fits = there is not None and _admits_version(requirement, there["Version"] or "unknown")
+            if name == "torch":
+                changes.update([owner] if there and not fits else [])
+                continue
+            is_open |= there is not None and not fits
+            changes.update([name] if is_open or not fits else [])
+            for extra in ("", *requirement.extras):
+                lines = there.get_all("Requires-Dist") or () if there else ()
+                below = filter(None, (_parse_requirement(line, python, extra) for line in lines))
+                waiting += [(item, name, is_open) for item in below]
+        return frozenset(changes)
 
     @functools.cached_property
     def _metadata(self) -> str | None:
         info = next(filter(None, map(_INFO.fullmatch, self.members)), None)
         return self.read(info.group()).decode("utf-8", "replace") if info else None
 
-    @functools.cached_property
-    def _requirements(self) -> tuple[Requirement, ...]:
-        """What its metadata require here."""
+    def _requirements_for(self, python: tuple[int, int] | None = None) -> tuple[Requirement, ...]:
+        """Return what its metadata require here, or for another version of Python."""
         # The headers end at the first empty line; the description behind it may quote a ``Requires-Dist``.
         lines = _REQUIRES.findall((self._metadata or "").partition("\n\n")[0])
-        return tuple(filter(None, map(_parse_requirement, lines)))
+        return tuple(filter(None, (_parse_requirement(line, python) for line in lines)))
 
     def __str__(self) -> str:
         return f"{self.name} {self.version}" if self.version else self.name
@@ -176,11 +210,13 @@ def _make_package(
     return Package(name=name, version=info["version"], root=root, members=members, read=read, installed=installed)
 
 
-def _parse_requirement(line: str) -> Requirement | None:
-    """Return what a line of the metadata requires; None if it does not apply here."""
+def _parse_requirement(line: str, python: tuple[int, int] | None = None, extra: str = "") -> Requirement | None:
+    """Return what a line of the metadata requires; None if it does not apply here, or for that Python."""
     from abiscan.inputs.requirement import parse_applying
 
-    return parse_applying(line)
+    version = "" if python is None else f"{python[0]}.{python[1]}"
+    on_python = {"python_version": version, "python_full_version": f"{version}.0"} if version else {}
+    return parse_applying(line, {**on_python, "extra": extra})
 
 
 def _admits_version(requirement: Requirement, version: str) -> bool:

@@ -138,6 +138,11 @@ def find_version(name: str, search_path: Sequence[str]) -> str | None:
     return next((headers["Version"] or "unknown" for _, headers in _find_metadata(name, search_path)), None)
 
 
+def find_headers(name: str, search_path: Sequence[str]) -> Message | None:
+    """Return the metadata of the installed package of that name, in any spelling."""
+    return next((headers for _, headers in _find_metadata(name, search_path)), None)
+
+
 def _find_metadata(name: str, search_path: Sequence[str]) -> Iterator[tuple[importlib.metadata.Distribution, Message]]:
     import importlib.metadata
 

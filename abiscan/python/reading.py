@@ -352,7 +352,7 @@ def _companions_of(code: PythonCode, world: World) -> tuple[Sequence[TorchNames]
     from abiscan.python.interpreter.models.companions import names_of
 
     known = tuple(names_of(world, code, package) for package in code.companions)
-    if not (code.surroundings.is_final or code.surroundings.planned):
+    if not code.surroundings.has_others:
         return known
     from abiscan.python.package.other_names import names_of_other, others_in
 

@@ -125,7 +125,7 @@ class GivenNeighbours:
         return True if module in self._all else there
 
     def _find_error(self, surroundings: Surroundings, module: str, name: str | None) -> Raised | None:
-        is_known = surroundings.is_final or surroundings.planned or module.partition(".")[0] in self._packages
+        is_known = surroundings.has_others or module.partition(".")[0] in self._packages
         return self._error(module, name) if is_known else None
 
 

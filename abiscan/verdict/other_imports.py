@@ -42,8 +42,8 @@ class OtherImports:
         self._session, self._subject, self._read, self._known = session, subject, read, known
         self._neighbours = neighbours
         self._is_sound = is_sound
-        self._codes: dict[str, OtherCode | None] = {}
-        self._answers: dict[str, AnswersAboutOne[Raised | None]] = {}
+        self._codes: dict[tuple[str, frozenset[str]], OtherCode | None] = {}
+        self._answers: dict[tuple[str, frozenset[str]], AnswersAboutOne[Raised | None]] = {}
         self._importing: list[str] = []
         self._around: tuple[Surroundings, World] | None = None
         self._circles = 0
@@ -57,9 +57,16 @@ class OtherImports:
         if top in self._importing:
             self._circles += 1
             return None
-        if top not in self._answers:
-            self._answers[top] = AnswersAboutOne(self._session.folder, ["imports of", top, *self._subject])
-        return self._answers[top].answer(f"{module} {name or ''}", lambda: self._find(top, module, name))
+        key = top, self._changing
+        if key not in self._answers:
+            subject = ["imports of", top, *sorted(self._changing), *self._subject]
+            self._answers[key] = AnswersAboutOne(self._session.folder, subject)
+        return self._answers[key].answer(f"{module} {name or ''}", lambda: self._find(top, module, name))
+
+    @property
+    def _changing(self) -> frozenset[str]:
+        """What installing the package may bring or replace, next to which others are read: see ``Surroundings``."""
+        return self._around[0].changing if self._around else frozenset()
 
     def around(self, surroundings: Surroundings) -> Surroundings:
         """Return the surroundings of a package, with what imports of others raise there."""
@@ -86,9 +93,10 @@ class OtherImports:
             return None, True
         self._importing.append(top)
         try:
-            if top not in self._codes:
-                self._codes[top] = self._read(top, *self._around) if self._around else None
-            code = self._codes[top]
+            key = top, self._changing
+            if key not in self._codes:
+                self._codes[key] = self._read(top, *self._around) if self._around else None
+            code = self._codes[key]
             raised = None if code is None else code.error(module, name)
         finally:
             self._importing.pop()

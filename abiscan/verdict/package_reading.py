@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import posixpath
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -287,8 +287,8 @@ class PackageReading:
         world = self._make_world(checker, target)
         surroundings = surroundings_of(checker.torch, self._package)
         if planned and not surroundings.is_final:
-            surroundings = replace(surroundings, planned=planned, installed=planned_in(planned))
-        if surroundings.is_final or planned or with_others:
+            surroundings = replace(surroundings, planned=planned, installed=planned_in(planned), folders=())
+        if surroundings.has_others or with_others:
             imports = others()
             surroundings = imports.around(surroundings)
             with imports.importing((*self._modules, *self._other_modules), surroundings, world):
@@ -358,11 +358,12 @@ class PackageReading:
         outcomes = {tuple(map(_ending, other.imports)) for _, other in ends}
         return ends[-1] if len(outcomes) == 1 and (None, None) not in next(iter(outcomes)) else None
 
-    def as_other(self, module: str, checker: Checker, target: ExaminedTarget, others: OtherImports) -> OtherCode:
-        """Return the code of the package for others that import it, by one of its modules."""
+    def as_other(self, module: str, checker: Checker, target: ExaminedTarget, surroundings: Surroundings) -> OtherCode:
+        """Return the code of the package for another one with these surroundings that imports it, by one of its
+        modules.
+        """
         from abiscan.python.importing.other_code import OtherCode
 
-        surroundings = others.around(surroundings_of(checker.torch, self._package))
         return OtherCode(self._sources, module, self._make_world(checker, target).fresh, surroundings)
 
     def misses_names(self, checker: Checker, target: ExaminedTarget) -> bool:
@@ -438,22 +439,37 @@ def surroundings_of(torch: Torch, package: Package) -> Surroundings:
     if torch_folder is not None and str(folder.parent) not in search_path:
         return Surroundings(torch_folder=torch_folder, has_tool=has_tool)
     installed = package.root in search_path if package.installed is None else package.installed
-    # Installing a package brings what it requires, and other versions of what is there.
-    if not installed and not package.is_complete(search_path):
+    version = (interpreter_of.tag.major, interpreter_of.tag.minor) if interpreter_of else None
+    changes = frozenset[str]() if installed else package.changes(search_path, version)
+    if changes is None:
         return Surroundings(torch_folder=torch_folder, has_tool=has_tool)
-    folders = tuple(map(Path, search_path))
-    python = (interpreter_of.tag.major, interpreter_of.tag.minor) if interpreter_of else Answer.UNKNOWN
+    folders, python = tuple(map(Path, search_path)), version or Answer.UNKNOWN
+    is_there = installed_in(folders, python)
+    changing = frozenset(map(normalized, changes)).union(*(_top_level_modules(name, search_path) for name in changes))
     return Surroundings(
         torch_folder=torch_folder,
-        installed=installed_in(folders, python),
+        installed=functools.partial(_stays, is_there, changing) if changing else is_there,
         folders=folders,
         python=python,
         system_has=functools.partial(_system_has, executable),
         has_tool=has_tool,
         packages_have=functools.partial(_packages_have, search_path),
-        is_final=True,
+        is_final=not changing,
         is_here=installed,
+        changing=changing,
     )
+
+
+def _stays(is_there: Callable[[str], bool | Answer], changing: Collection[str], module: str) -> bool | Answer:
+    """Answer whether a top-level module will be there once a package is installed that brings or replaces others."""
+    return True if module not in changing and is_there(module) is True else Answer.UNKNOWN
+
+
+def _top_level_modules(distribution: str, search_path: Sequence[str]) -> Iterator[str]:
+    """Yield the top-level modules of a distribution, if it is installed."""
+    found = packages.find_installed(distribution, search_path)
+    for path in packages.files_of(found) if found else ():
+        yield path.partition("/")[0].partition(".")[0]
 
 
 def _has_tool(executable: Path | None, name: str) -> bool | Answer:

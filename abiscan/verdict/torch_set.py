@@ -385,18 +385,18 @@ class TorchSet:
                 return None
             brought = library_paths(given.source, checker.files, given.package.root)
             if any(may_need_torch(checker.files.find_source(path)) for path in brought):
-                return self._read_apart(name, module, given.source, source)
+                return self._read_apart(name, module, given.source, around)
             return OtherCode(CodeFiles(given.package), module, lambda: CompiledCodeLoads(world, lambda _: None), around)
         package = of_module(str(place), module)
         libraries = (posixpath.join(package.root, path) for path in package.members if is_library(path))
         if any(may_need_torch(checker.files.find_source(path)) for path in libraries):
             distribution = packages_with_libraries(checker.torch).get(module)
             if distribution is not None and uses_torch(distribution, self._files):
-                return self._read_apart(name, module, distribution, source)
+                return self._read_apart(name, module, distribution, around)
         error_of = functools.partial(_numpy_error, package.root, checker.files, search_path_of(checker.torch))
         return OtherCode(CodeFiles(package), module, lambda: CompiledCodeLoads(world, error_of), around)
 
-    def _read_apart(self, name: str, module: str, other: Source, source: Source) -> OtherCode | None:
+    def _read_apart(self, name: str, module: str, other: Source, around: Surroundings) -> OtherCode | None:
         """Return the code of a package with libraries for torch, in a process of its own."""
         # A set of its own: what is in the process of this target has nothing to do with what is in that one's.
         request = CheckRequest(targets=(other,), torches=(self._choices[name],), hardware=self._request.hardware)
@@ -406,8 +406,7 @@ class TorchSet:
             target, reading = apart.target(other, alone), apart._reading(other, alone)
         except InputError:
             return None
-        others = self._imports_of_neighbours(name, source)
-        return reading.as_other(module, apart._checkers[alone], target, others) if reading else None
+        return reading.as_other(module, apart._checkers[alone], target, around) if reading else None
 
 
 def _numpy_error(root: str, files: Files, folders: Sequence[str], path: str) -> Raised | None:

@@ -418,8 +418,11 @@ class _Loads:
         over = torch.interpreter.over if torch.interpreter else None
         folders = (*([over] if over else []), posixpath.dirname(torch.package))
         # Installing a package may bring another numpy.
-        if self._package.installed is not True and not self._package.is_complete(folders):
-            return attempt
+        if self._package.installed is not True:
+            tag = torch.interpreter.tag if torch.interpreter else None
+            changes = self._package.changes(folders, (tag.major, tag.minor) if tag else None)
+            if changes is None or "numpy" in changes:
+                return attempt
         raised = find_module_error(location, self._files, folders)
         if isinstance(raised, Answer):
             return msgspec.structs.replace(attempt, unreadable=True)

@@ -271,7 +271,7 @@ class PythonInterpreter(Calls):
 
     def _misses_others(self, file: str) -> bool:
         """Whether a source seems to use, as it is imported, a name that another installed package lacks."""
-        if not (self.library.surroundings.is_final or self.library.surroundings.planned):
+        if not self.library.surroundings.has_others:
             return False
         from abiscan.python.package.other_names import (  # where nothing else is there, it is not asked
             names_of_other,
@@ -569,7 +569,7 @@ class PythonInterpreter(Calls):
     def _error_of_other(self, module: str, taken: str | None = None) -> Raised | None:
         """Return what the import of a module of another installed package raises, as far as that is certain."""
         around, top = self.library.surroundings, module.partition(".")[0]
-        is_other = (around.is_final or bool(around.planned)) and top != "torch" and self.library.find(top) is None
+        is_other = around.has_others and top != "torch" and self.library.find(top) is None
         if not is_other:
             return None
         raised = self.world.tells(

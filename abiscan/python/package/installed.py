@@ -99,6 +99,8 @@ class Surroundings(Struct, frozen=True, kw_only=True, dict=True):
         None if that is not certain, or nothing
     :ivar is_final: whether installing the package changes nothing of this
     :ivar is_here: whether the package is installed, so that this machine is the one that is asked about
+    :ivar changing: the distributions and top-level modules that installing the package may bring or replace, if it
+        leaves everything else as it is
     :ivar planned: versions of distributions that are to be installed with it, by their normalized names; None for
         one that will not be there
     """
@@ -113,7 +115,13 @@ class Surroundings(Struct, frozen=True, kw_only=True, dict=True):
     import_error: Callable[[str, str | None], Raised | None] = _no_error
     is_final: bool = False
     is_here: bool = False
+    changing: frozenset[str] = frozenset()
     planned: tuple[tuple[str, str | None], ...] = ()
+
+    @property
+    def has_others(self) -> bool:
+        """Whether anything is known of the packages that are, or will be, installed alongside."""
+        return bool(self.is_final or self.folders or self.planned)
 
     @functools.cached_property
     def _known(self) -> dict[tuple[str, str | None], bool | None]:
@@ -166,8 +174,11 @@ class Surroundings(Struct, frozen=True, kw_only=True, dict=True):
                 return version
         if not self.folders or any(observed_fs.is_file(folder) for folder in self.folders):
             return Answer.UNKNOWN
+        if normalized(distribution) in self.changing:
+            return Answer.UNKNOWN
         result = (version_in(observed_fs.list_names(folder), distribution) for folder in self.folders)
-        return next((version for version in result if version is not None), None)
+        absent = Answer.UNKNOWN if self.changing else None
+        return next((version for version in result if version is not None), absent)
 
     def have_entry_points(self, group: str, own: Collection[tuple[str, str]]) -> bool | Answer:
         """Answer whether anything else that is installed has entry points of a group.
@@ -254,7 +265,7 @@ class Surroundings(Struct, frozen=True, kw_only=True, dict=True):
         return {}
 
     def _has_no_body(self, package: str) -> bool:
-        if not self.folders or any(observed_fs.is_file(folder) for folder in self.folders):
+        if not self.folders or self.changing or any(observed_fs.is_file(folder) for folder in self.folders):
             return False
         return not any(
             observed_fs.is_file(folder / package / "__init__.py") or is_module_in(folder, package, self.python)
@@ -278,7 +289,7 @@ class Surroundings(Struct, frozen=True, kw_only=True, dict=True):
             return None
         if top == "torch":
             return self.torch_folder.joinpath(*below) if self.torch_folder else None
-        if standard.has_module(top, self.python) is not False:
+        if standard.has_module(top, self.python) is not False or top in self.changing:
             return None
         if top not in self._tops:
             self._tops[top] = next((folder / top for folder in self.folders if is_in(folder, top, self.python)), None)

@@ -22,29 +22,46 @@ def package(requires: str | None) -> Package:
 
 
 @pytest.mark.parametrize(
-    ("requires", "is_complete", "missing"),
+    ("requires", "changes", "missing"),
     [
-        ("", True, ()),
-        (None, False, ()),  # nothing states what it requires
-        ("there", True, ()),
-        ("There>=1,<2", True, ()),
-        ("there>=2", False, ()),
-        ("there & gone", False, ("gone",)),
-        ("gone; sys_platform == 'win32'", True, ()),
-        ("gone; extra == 'more'", True, ()),
-        ("odd", True, ()),
-        ("odd>=1", False, ()),  # its version is none
-        ("torch==0.1", True, ("torch",)),  # torch is what it is checked on
-        ("Torch & gone & gone>=2", False, ("Torch", "gone")),
+        ("", "", ()),
+        (None, None, ()),  # nothing states what it requires
+        ("there", "", ()),
+        ("There>=1,<2", "", ()),
+        ("there>=2", "there", ()),
+        ("there & gone", "gone", ("gone",)),
+        ("gone; sys_platform == 'win32'", "", ()),
+        ("gone; extra == 'more'", "", ()),
+        ("gone; python_version < '3.5'", "gone", ()),  # for the Python of the environment
+        ("odd", "", ()),
+        ("odd>=1", "odd", ()),  # its version is none
+        ("torch==0.1", "", ("torch",)),  # torch is what it is checked on
+        ("Torch & gone & gone>=2", "gone", ("Torch", "gone")),
+        # pip also brings what an installed package lacks, as after --no-deps, and replaces one for another torch.
+        ("half_there", "below", ()),
+        ("whole[more]", "below", ()),
+        ("of-another-torch", "of-another-torch", ()),
+        ("of-torch", "", ()),
+        # Another version may want others of what it requires.
+        ("tower<1", "there tower", ()),
     ],
 )
-def test_whether_what_it_requires_is_installed(
-    requires: str | None, is_complete: bool, missing: tuple[str, ...], tmp_path: Path
+def test_what_installing_it_changes(
+    requires: str | None, changes: str | None, missing: tuple[str, ...], tmp_path: Path
 ) -> None:
+    """As in the plans of ``pip install --dry-run`` next to the same packages."""
     install(tmp_path, "there", {}, version="1.5", requires="")
     install(tmp_path, "odd", {}, version="unknown", requires="")
+    install(tmp_path, "half-there", {}, requires="below>=1")
+    install(tmp_path, "whole", {}, requires="below; extra == 'more'")
+    install(tmp_path, "tower", {}, requires="there")
+    install(tmp_path, "of-torch", {}, requires="torch")
+    install(tmp_path, "of-another-torch", {}, requires="torch==2.5.1")
+    install(tmp_path / "torches", "torch", {}, version="2.13.0", requires="")
+    path = [str(tmp_path), str(tmp_path / "torches")]
     result = package(requires)
-    assert (result.is_complete([str(tmp_path)]), result.missing_requirements(str(tmp_path))) == (is_complete, missing)
+    expected = None if changes is None else frozenset(changes.split())
+    assert (result.changes(path, (3, 4)), result.missing_requirements(str(tmp_path))) == (expected, missing)
 
 
 def test_folders_that_are_packages(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ import pytest
 import abiscan
 from abiscan.results.check import Result
 from tests.elf_builder import Elf, exports, uses
-from tests.fakes import SAMPLES, extension, install, python_of, torch_package, wheel
+from tests.fakes import SAMPLES, extension, install, package_wheel, python_of, torch_package, wheel
 
 TORCH: Final = "2.13.0"
 GONE: Final = uses("_ZN2at4goneEv")
@@ -119,6 +119,32 @@ def test_a_library_of_an_installed_package_is_no_library_of_another_one(tmp_path
     assert package.error is not None
     message = "libpart.so: cannot open shared object file: No such file or directory"
     assert (package.error.exception, package.error.message) == ("OSError", message)
+
+
+@pytest.mark.parametrize(
+    ("required", "code", "verdict"),
+    [
+        ("other", "import other", "import-fails"),
+        # pip brings what is missing, and what an installed package lacks.
+        ("other\nRequires-Dist: absent", "import other", "import-fails"),
+        ("absent", "import other", "import-fails"),
+        ("absent", "import absent", "works"),
+        ("other<1", "import other", "works"),
+        ("half", "import half", "works"),
+    ],
+)
+def test_what_is_installed_and_stays_is_asked_for_a_wheel(
+    required: str, code: str, verdict: str, tmp_path: Path
+) -> None:
+    site = tmp_path / "site"
+    torch_package(site)
+    install(site, "other", {}, requires="below", files={"other/__init__.py": "from below import gone\n"})
+    install(site, "below", {}, requires="", files={"below/__init__.py": "here = 1\n"})
+    install(site, "half", {}, requires="further", files={"half/__init__.py": "import further\n"})
+    files, metadata = {"pkg/__init__.py": f"import torch\n{code}\n"}, {"Requires-Dist": required}
+    wheel = package_wheel(tmp_path, "pkg", {}, files=files, metadata=metadata, tag="py3-none-any")
+    (package,) = abiscan.check(wheel, python=python_of(site, tmp_path)).packages
+    assert package.verdict.value == verdict
 
 
 VENDOR: Final = extension(needed=("libtorch_cpu.so", "libvendor.so.1"))

@@ -1128,8 +1128,11 @@ def test_a_module_for_cuda_that_users_import(wheels: Path, name: str, needs: lis
 def test_what_is_alongside_an_installed_package_stays(
     installed: bool | None, required: str, is_known: bool, torch: Path, tmp_path: Path
 ) -> None:
-    """Of one that is to be installed, and requires what is not there, it is not known what will be."""
-    install(torch.parent, "there", {}, version="2.0")
+    """One that is to be installed, and requires what is not there, may bring anything, but leaves what it need not
+    replace.
+    """
+    install(torch.parent, "there", {}, version="2.0", files={"there.py": ""})
+    install(torch.parent, "bystander", {}, requires="", files={"bystander.py": ""})
     python = python_of(torch.parent, tmp_path)
     where = Interpreter(tag=PythonTag(major=3, minor=11), executable=Path(python))
     metadata = f"Name: pkg\nVersion: 1.0\nRequires-Dist: {required}\n"
@@ -1147,6 +1150,13 @@ def test_what_is_alongside_an_installed_package_stays(
     assert around.torch_folder == torch
     assert (around.installed("absent"), around.is_final) == (False if is_known else Answer.UNKNOWN, is_known)
     assert around.is_here is (installed is not False)  # only then is this machine the one that is asked about
+    assert (around.installed("bystander"), around.has("bystander", "gone")) == (True, False)
+    is_replaced = required == "there<2"
+    assert around.installed("there") is (Answer.UNKNOWN if is_replaced else True)
+    assert around.has("there", "gone") is (None if is_replaced else False)
+    versions = around.version("there"), around.version("bystander"), around.version("absent")
+    unknown = Answer.UNKNOWN
+    assert versions == (unknown if is_replaced else "2.0", "1.0", None if is_known else unknown)
 
 
 def test_nothing_is_known_to_be_alongside_a_torch_that_is_not_there(torch: Path, tmp_path: Path) -> None:
