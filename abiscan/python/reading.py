@@ -152,7 +152,8 @@ class PackageReader:
                 LaterUse(name=use.name, file=use.file, line=use.line, function=use.function, how="device")
                 for use in uses_on_cpus(code, names)
             )
-            later = later_uses(code, names, _companions_of(code, world), own, imported)
+            beside = (*_companions_of(code, world), *_others_of(code))
+            later = later_uses(code, names, beside, own, imported)
             named = {(use.name, use.error) for use in later}
             passed = tuple(kept_keywords(code, names))
             if code.sources_with(b".defaults"):
@@ -351,13 +352,15 @@ def _companions_of(code: PythonCode, world: World) -> tuple[Sequence[TorchNames]
     """Return the versions that may be there of each package other than torch that a package mentions."""
     from abiscan.python.interpreter.models.companions import names_of
 
-    known = tuple(names_of(world, code, package) for package in code.companions)
-    if not code.surroundings.has_others:
-        return known
-    from abiscan.python.package.other_names import names_of_other, others_in
+    return tuple(names_of(world, code, package) for package in code.companions)
 
-    tops = dict.fromkeys(top for file in code.sources if is_for_users(file) for top in others_in(code, file))
-    return (*known, *((names_of_other(code, top),) for top in tops))
+
+def _others_of(code: PythonCode) -> Iterator[Sequence[TorchNames]]:
+    """Yield the names of each other package that is there and that a package imports."""
+    others = code.other_names
+    if others is not None:
+        tops = dict.fromkeys(top for file in code.sources if is_for_users(file) for top in others.tops_in(file))
+        yield from ((others.of(top),) for top in tops)
 
 
 @contextmanager

@@ -41,7 +41,8 @@ from abiscan.python.language.dynamic_names import absolute_name
 from abiscan.python.language.grammar import NEWEST, words_of, words_of_newer
 from abiscan.python.language.scan import is_in_comment
 from abiscan.python.package import standard
-from abiscan.python.package.library import Import, LocatedModule, PythonCode, may_add_in, may_set_in
+from abiscan.python.package.added_names import may_add_in, may_set_in
+from abiscan.python.package.library import Import, LocatedModule, PythonCode
 from abiscan.python.package.model import Answer, Raised, World
 from abiscan.python.package.torch_imports import comes_with_torch, is_of_torch
 from abiscan.regex import regex
@@ -264,26 +265,10 @@ class PythonInterpreter(Calls):
                 )
             )
             self.missing_in[file] |= companions.misses(self, file) or library.uses_emptied(file)
-            self.missing_in[file] |= self._misses_others(file)
+            self.missing_in[file] |= library.other_names is not None and library.other_names.misses(file)
             lost = sorted(library.lost_names(file))
             self.missing_in[file] |= any(self.since(*standard.REMOVED_NAMES[name]) for name in lost)
         return self.missing_in[file]
-
-    def _misses_others(self, file: str) -> bool:
-        """Whether a source seems to use, as it is imported, a name that another installed package lacks."""
-        if not self.library.surroundings.has_others:
-            return False
-        from abiscan.python.package.other_names import (  # where nothing else is there, it is not asked
-            names_of_other,
-            others_in,
-        )
-
-        return any(
-            self.library.uses_at_import(file, use) and names.first_lacking(use) is not None
-            for top in others_in(self.library, file)
-            for names in [names_of_other(self.library, top, lambda *asked: self._error_of_other(*asked) is not None)]
-            for use in sorted(self.library.companion_uses(file, top))
-        )
 
     def uses_missing(self, node: ast.stmt | ast.expr) -> bool:
         """Whether running this code may use a name that this torch does not have."""

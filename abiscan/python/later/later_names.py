@@ -31,7 +31,8 @@ from abiscan.python.later.mentions import (
     says_it_is_gone,
 )
 from abiscan.python.later.settled_conditions import SettledConditions
-from abiscan.python.package.library import PythonCode, may_set_in
+from abiscan.python.package.added_names import may_set_in
+from abiscan.python.package.library import PythonCode
 from abiscan.python.package.sources import is_for_users
 from abiscan.python.torch_api.changed_defaults import BY_FUNCTION, REMOVED_METHOD, may_need_default
 from abiscan.python.torch_api.operator_calls import (

@@ -60,6 +60,7 @@ _DEFINED: Final = regex(rb"(?m)^[ \t]*(?:def|class)\s+(\w+)")
 _SETS: Final = regex(rb"(?m)^\s*\w+(?:\.\w+)+ *=[^=]")
 _IMPORTS: Final = regex(rb"(?m)^[ \t]*(?:import ([\w.]+)|from (\.*[\w.]*) import([ \w,]*))")
 _STEPS_TO_OLD_NAMES: Final = 3
+_WORD: Final = regex(rb"\w+")
 _OWN: Final = regex(rb"(?m)^from \. import (\w+)")
 """A module that a package imports of its own."""
 
@@ -343,7 +344,14 @@ class Surroundings(Struct, frozen=True, kw_only=True, dict=True):
 
     def mentions(self, module: str, name: str) -> bool:
         """Whether the source of an installed module has a name as a word: what fills it later often lists it."""
-        return re.search(rb"\b%b\b" % re.escape(name.encode()), self._text_of(module)) is not None
+        if module not in self._words_of:
+            self._words_of[module] = frozenset(_WORD.findall(self._text_of(module)))
+        return name.encode() in self._words_of[module]
+
+    @functools.cached_property
+    def _words_of(self) -> dict[str, Collection[bytes]]:
+        """The words of the sources that ``mentions`` was asked about."""
+        return {}
 
     def keeps_submodule(self, package: str, name: str) -> bool:
         """Whether a name of an installed package can only be its submodule of that name: no function, no class."""

@@ -26,9 +26,11 @@ from abiscan.python.language.source_parts import SourceParts
 from abiscan.python.language.targets import Bindings, bindings_of, bound_names, contains, yields
 from abiscan.python.package import standard
 from abiscan.python.package.acting import ACTING
+from abiscan.python.package.added_names import FINDS_MODULES, may_add_in, may_set_in
 from abiscan.python.package.call_records import KeptCalls
 from abiscan.python.package.installed import Surroundings
 from abiscan.python.package.model import Answer
+from abiscan.python.package.other_names import OtherNames
 from abiscan.python.package.sources import PackageFiles, normalized, requirements, specifier_of
 from abiscan.python.torch_api.operator_calls import FAKES, OPERATORS, list_operators
 from abiscan.python.torch_api.torch_names import COMPANIONS
@@ -77,11 +79,6 @@ _WORDS_ONLY = bytes(one if one >= 128 or chr(one).isalnum() or one == ord("_") e
 """Makes blanks of all but words: so split, a source takes a third of the time of a search for its words."""
 _DEFINITION = regex(rb"def[ \t]+(\w*)")  # ten times as fast as with \b before it
 _FEW_NAMES = 20
-_ANNOTATED = regex(rb"(?:^|[(,;\n])[ \t]*(?!else\b|try\b|finally\b)\w+[ \t]*:[ \t]*[\w.|\[\], \t]*$")
-_LONGEST_ANNOTATION = 200
-_OF_ITS_OWN = regex(rb"(?:\A|\W)(?:self|cls)\Z")
-_SETTER = regex(rb"(?:setattr|patch)\(")
-_FURTHEST_SETTER = 208  # before the name, with the word itself
 _ASSIGNMENT = regex(rb"[ \t]*(?::[^=\n]*)?=(?!=)")
 _BINDING_WORD = regex(rb"(?<![\w.])(?:def|class|as)[ \t]+\Z")
 _LONGEST_BINDING_WORD = 40  # with the blanks after it: a line of a hostile source can be as long as the source
@@ -604,6 +601,11 @@ class PythonCode(Struct, dict=True):
         """Whether a module of another package is there and has a name; None if that package's source does not tell."""
         return None if self.find(module.partition(".")[0]) is not None else self.surroundings.has(module, name)
 
+    @cached_property
+    def other_names(self) -> OtherNames | None:
+        """The names of the packages that its sources import; None if it is not known which of them are there."""
+        return OtherNames(self) if self.surroundings.has_others else None
+
     def torch_uses(self, path: str) -> frozenset[str]:
         """Return the names below ``torch`` that a source mentions."""
         if path not in self._torch_uses:
@@ -620,7 +622,11 @@ class PythonCode(Struct, dict=True):
     def companion_uses(self, path: str, package: str) -> frozenset[str]:
         """Return the names below another package that a source mentions."""
         if (path, package) not in self._companion_uses:
-            self._companion_uses[path, package] = torch_uses(self.source(path), package.encode())
+            # Most sources import few of those that any of them imports.
+            others = None if package in COMPANIONS else self.other_names
+            is_used = others is None or package in others.tops_in(path)
+            uses = torch_uses(self.source(path), package.encode()) if is_used else frozenset[str]()
+            self._companion_uses[path, package] = uses
         return self._companion_uses[path, package]
 
     @cached_property
@@ -765,7 +771,7 @@ class PythonCode(Struct, dict=True):
     def _finds_modules(self) -> bool:
         """Whether a source changes how modules of others are found."""
         paths = [*self.sources_with(b"meta_path."), *self.sources_with(b"path_hooks.")]
-        return any(_FINDS_MODULES.search(self.source(path)) for path in paths)
+        return any(FINDS_MODULES.search(self.source(path)) for path in paths)
 
     def may_import(self, name: str) -> bool:
         """Whether code of the package may import a module of others: anywhere, or by its name as a text."""
@@ -999,57 +1005,6 @@ def _imported_by(line: ImportLine) -> Iterator[str]:
     """Yield the modules that an import may import."""
     yield line.module
     yield from (f"{line.module}.{name}" for name in line.names)
-
-
-_FINDS_MODULES = regex(rb"\b(?:meta_path|path_hooks)\.(?:append|insert|extend)\(")
-"""What changes how modules of others are found."""
-
-_TAKES_MODULES = regex(rb"\bfrom\s+sys\s+import\b[^\n]*\bmodules\b|\bmodules\s*=\s*\w*sys\.modules\b")
-"""What gives ``sys.modules`` the short name."""
-
-
-def may_add_in(source: bytes, module: str, name: str) -> bool:
-    """Whether code may give a module a name or a submodule, or one that it computes, or put another in its place."""
-    if module.partition(".")[0].encode() not in source:
-        return False
-    full, last = re.escape(module.encode()), re.escape(module.rpartition(".")[2].encode())
-    aliases = re.findall(rb"\bimport\s+(?:%b|%b)\s+as\s+(\w+)" % (full, last), source)
-    owner = rb"\b(?:%b)" % b"|".join({last, *aliases})
-    changes = (
-        rb"%b\.(?:%b\s*(?::[^=\n]+)?=[^=]|__path__|__dict__)" % (owner, re.escape(name.encode())),
-        rb"\bsetattr\(\s*[\w.]*%b\s*,\s*(?:[^'\"\s]|['\"]%b['\"])" % (owner, re.escape(name.encode())),
-        rb"\bvars\(\s*[\w.]*%b\s*\)" % owner,
-        rb"\bmodules\[\s*['\"]%b['\"]\s*\]\s*=[^=]" % full,
-        # A set or dict of that name is no ``sys.modules``.
-        rb"%b\.(?:setdefault|update)\(" % (rb"\bmodules" if _TAKES_MODULES.search(source) else rb"sys\.modules"),
-        rb"\bmodules\[\s*['\"]%b\.%b['\"]\s*\]\s*=[^=]" % (full, re.escape(name.encode())),
-    )
-    return _FINDS_MODULES.search(source) is not None or any(re.search(change, source) for change in changes)
-
-
-def may_set_in(source: bytes, name: str) -> bool:
-    """Whether code may set an attribute of that name on an object of others."""
-    # The name is searched for, and then what stands around it: that is several times as fast as one expression.
-    word = name.encode()
-    if word not in source:
-        return False
-    # ``x.name = …``, but for ``self`` and ``cls``, which are mostly objects of its own
-    stored = re.compile(rb"\.%b\s*(?::[^=\n]+)?=[^=]" % re.escape(word))
-    for place in (match.start() for match in stored.finditer(source)):
-        if not _OF_ITS_OWN.search(source[max(place - 5, 0) : place]) and not _is_in_annotation(source, place):
-            return True
-    # ``setattr(x, "name", …)``, and the same by tools that patch
-    quoted = re.compile(rb"['\"]%b['\"]" % re.escape(word))
-    return any(
-        not _is_in_annotation(source, setter.start())
-        for match in quoted.finditer(source)
-        for setter in _SETTER.finditer(source, max(match.start() - _FURTHEST_SETTER, 0), match.start())
-    )
-
-
-def _is_in_annotation(source: bytes, place: int) -> bool:
-    """Whether what seems to be set is the annotation of something with a value: ``x: torch.SymInt = 1``."""
-    return _ANNOTATED.search(source, max(place - _LONGEST_ANNOTATION, 0), place) is not None
 
 
 def _annotation_acts(annotation: ast.expr) -> bool:

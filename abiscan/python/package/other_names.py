@@ -1,72 +1,132 @@
 """The names of other packages that are there, installed or named with the package: what ``TorchNames`` is of torch.
 
-Whether a module has a name is what an import of that name from it comes to, by the text of an installed module, or by
-what its code does as it runs, a function ``__getattr__`` of it included.
+Whether a module has a name is what the text of an installed module says; one that is filled as it is used may have any.
 """
 
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Final
+from collections.abc import Mapping, Sequence
+from typing import Final, Protocol
 
 from abiscan.inputs import observed_fs
 from abiscan.python.language.module_names import ModuleNames
 from abiscan.python.package import standard
-from abiscan.python.package.library import PythonCode, may_add_in
+from abiscan.python.package.added_names import may_add_in
+from abiscan.python.package.installed import Surroundings
 from abiscan.python.package.model import Answer
 from abiscan.python.torch_api.torch_names import COMPANIONS, TorchNames
 from abiscan.regex import regex
 
-_IMPORTS: Final = regex(rb"(?m)^[ \t]*(?:from[ \t]+([A-Za-z_]\w*)|import[ \t]+([A-Za-z_][\w., \t]*))")
+_IMPORTS: Final = regex(rb"\n[ \t]*(?:from[ \t]+([A-Za-z_]\w*)|import[ \t]+([A-Za-z_][\w., \t]*))")
 _KNOWN_BY_VERSION: Final = frozenset({"torch", *COMPANIONS})
 
 
-def others_in(library: PythonCode, file: str) -> Iterator[str]:
-    """Yield the packages that a source imports and that are there, by their top-level modules."""
-    imported = _IMPORTS.findall(library.source(file))
-    tops = {
-        part.split(b".")[0].split()[0]
-        for one, several in imported
-        for part in (one, *several.split(b","))
-        if part.strip()
-    }
-    for top in sorted(map(bytes.decode, tops)):
-        is_foreign = top.isidentifier() and top not in _KNOWN_BY_VERSION and library.find(top) is None
-        is_foreign = is_foreign and standard.has_module(top, Answer.UNKNOWN) is False
-        if is_foreign and library.surroundings.installed(top) is True:
-            yield top
+class ImportingCode(Protocol):
+    """What the sources of a package show of the packages that they import."""
+
+    @property
+    def surroundings(self) -> Surroundings:
+        """What is installed alongside the package."""
+        ...
+
+    @property
+    def sources(self) -> Sequence[str]:
+        """The sources of the package."""
+        ...
+
+    def source(self, path: str) -> bytes:
+        """Return a source."""
+        ...
+
+    def find(self, name: str) -> object | None:
+        """Return the module of the package that has a name; None if there is none."""
+        ...
+
+    def installed_has(self, module: str, name: str | None) -> bool | None:
+        """Whether a module of another package is there and has a name; None if that is not known."""
+        ...
+
+    def may_add(self, module: str, name: str) -> bool:
+        """Whether a source may give a module of others a name."""
+        ...
+
+    def companion_uses(self, path: str, package: str) -> frozenset[str]:
+        """Return the names below another package that a source mentions."""
+        ...
+
+    def uses_at_import(self, path: str, name: str) -> bool:
+        """Whether a source uses a name outside of functions."""
+        ...
 
 
-def names_of_other(library: PythonCode, top: str, fails: Callable[[str, str | None], bool] | None = None) -> TorchNames:
-    """Return the names of another package.
+class OtherNames:
+    """The names of the packages that a package imports and that are there.
 
-    :param fails: tells of a module, or of a name of it, whether it certainly cannot be imported
+    A name is only taken for absent where the text of its module says so: no code of others is run for it.
     """
-    return TorchNames(
-        source=_OtherModules(library, fails or _fails_in(library)),
-        was_there=lambda _name: True,
-        was_compiled=lambda _name: False,
-        is_written=lambda _name: True,
-        signatures_of=lambda _module, _name: frozenset(),
-        top=top,
-    )
 
+    def __init__(self, library: ImportingCode) -> None:
+        self._library = library
+        self._by_file: dict[str, tuple[str, ...]] = {}
+        self._names: dict[str, TorchNames] = {}
+        self._is_other: dict[str, bool] = {}
+        self._missing_in: dict[str, bool] = {}
 
-def _fails_in(library: PythonCode) -> Callable[[str, str | None], bool]:
-    around = library.surroundings
+    def misses(self, file: str) -> bool:
+        """Whether a source seems to use, as it is imported, a name that one of these packages lacks."""
+        if file not in self._missing_in:
+            self._missing_in[file] = any(
+                self._library.uses_at_import(file, use) and self.of(top).first_lacking(use) is not None
+                for top in self.tops_in(file)
+                for use in sorted(self._library.companion_uses(file, top))
+            )
+        return self._missing_in[file]
 
-    def fails(module: str, name: str | None) -> bool:
-        return around.import_error(module, name) is not None
+    def tops_in(self, file: str) -> tuple[str, ...]:
+        """Return the packages that a source imports, by their top-level modules."""
+        if file not in self._by_file:
+            imported = _IMPORTS.findall(b"\n" + self._library.source(file))
+            words = (part for one, several in imported for part in (one, *several.split(b",")) if part.strip())
+            tops = {part.split(b".")[0].split()[0].decode() for part in words}
+            self._by_file[file] = tuple(sorted(filter(self._is_there, tops)))
+        return self._by_file[file]
 
-    return fails
+    def _is_there(self, top: str) -> bool:
+        """Whether a top-level module is that of another package that is there."""
+        if top not in self._is_other:
+            is_foreign = top.isidentifier() and top not in _KNOWN_BY_VERSION and self._library.find(top) is None
+            is_foreign = is_foreign and standard.has_module(top, Answer.UNKNOWN) is False
+            self._is_other[top] = is_foreign and self._library.surroundings.installed(top) is True
+        return self._is_other[top]
+
+    def of(self, top: str) -> TorchNames:
+        """Return the names of a package."""
+        if top not in self._names:
+            self._names[top] = TorchNames(
+                source=_OtherModules(self._library, self),
+                was_there=lambda _name: True,
+                was_compiled=lambda _name: False,
+                is_written=lambda _name: True,
+                signatures_of=lambda _module, _name: frozenset(),
+                top=top,
+            )
+        return self._names[top]
+
+    @functools.cached_property
+    def texts(self) -> Mapping[str, bytes]:
+        """The sources of all these packages, which may add names to each other."""
+        tops = sorted({top for file in self._library.sources for top in self.tops_in(file)})
+        found = ((top, self._library.surroundings.source(top)) for top in tops)
+        return {top: observed_fs.read_file(source) for top, source in found if source is not None}
 
 
 class _OtherModules:
     """The modules of another package: a ``NameSource`` that asks for each name by itself."""
 
-    def __init__(self, library: PythonCode, fails: Callable[[str, str | None], bool]) -> None:
-        self._library, self._fails = library, fails
+    def __init__(self, library: ImportingCode, others: OtherNames) -> None:
+        self._library, self._others = library, others
+        self._lacks: dict[tuple[str, str], bool] = {}
 
     def module(self, name: str) -> ModuleNames | None:
         """Return the names of a module."""
@@ -74,29 +134,24 @@ class _OtherModules:
 
     def is_module(self, name: str) -> bool:
         """Whether there may be a module."""
-        is_there = self._library.installed_has(name, None)
-        return is_there is True or (is_there is None and not self._fails(name, None))
+        return self._library.installed_has(name, None) is not False
 
     def lacks(self, module: str, name: str) -> bool:
         """Whether a module certainly lacks a name, which no code that is read adds to it."""
-        is_there = self._library.installed_has(module, name)
-        if is_there is None and not self._library.surroundings.mentions(module, name):
-            is_there = not self._fails(module, name)
-        if is_there is not False:
-            return False
-        return not (self._library.may_add(module, name) or any(self._adding(module, name)))
+        key = module, name
+        if key not in self._lacks:
+            self._lacks[key] = (
+                not self._library.surroundings.mentions(module, name)
+                and self._library.installed_has(module, name) is False
+                and not self._may_be_added(module, name)
+            )
+        return self._lacks[key]
 
-    def _adding(self, module: str, name: str) -> Iterator[bool]:
+    def _may_be_added(self, module: str, name: str) -> bool:
         own = module.partition(".")[0]
-        for top, text in self._texts.items():
-            yield top != own and may_add_in(text, module, name)
-
-    @functools.cached_property
-    def _texts(self) -> Mapping[str, bytes]:
-        """The sources of the other packages that the code imports."""
-        tops = sorted({top for file in self._library.sources for top in others_in(self._library, file)})
-        found = ((top, self._library.surroundings.source(top)) for top in tops)
-        return {top: observed_fs.read_file(source) for top, source in found if source is not None}
+        return self._library.may_add(module, name) or any(
+            top != own and may_add_in(text, module, name) for top, text in self._others.texts.items()
+        )
 
     def is_package(self, name: str) -> bool:
         """Whether a module has others in it: not asked of other packages."""

@@ -238,13 +238,14 @@ class TorchNames(Struct):
 
     def first_lacking(self, name: str) -> str | None:
         """Return a dotted name up to the first part that is certainly not there; None if all parts may be there."""
-        owner, *parts = name.split(".")
+        top, *parts = name.split(".")
+        owner = top
         for part in parts:
+            if owner != top and not self.source.is_module(owner) and not is_core(owner) and owner not in CLASSES:
+                return None
             if self.lacks(owner, part):
                 return f"{owner}.{part}"
             owner = f"{owner}.{part}"
-            if not self.source.is_module(owner) and not is_core(owner) and owner not in CLASSES:
-                return None
         return None
 
     def removed_from(self, cls: str) -> tuple[str, ...]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from abiscan.python.package.library import may_add_in, may_set_in
+from abiscan.python.package.added_names import may_add_in, may_set_in
 
 SOURCES = {
     "x.name = 1": True,
