@@ -14,6 +14,7 @@ enum {
     IV = 0x08,  /* of the size of the operand */
     G3 = 0x10,  /* an immediate, if bits 5:3 of ModRM are 0 or 1 */
     I2 = 0x20,  /* of two bytes */
+    I3 = 0x40,  /* of two and one */
     M1 = M | I1,
     MZ = M | IZ,
 };
@@ -32,7 +33,7 @@ static const uint8_t one_byte[256] = {
     /* 90 */ 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, NO, NO, NO, NO, NO, NO,
     /* A0 */ NO, NO, NO, NO, 0, 0, 0, 0, I1, IZ, 0, 0, 0, 0, 0, 0,
     /* B0 */ I1, I1, I1, I1, I1, I1, I1, I1, IV, IV, IV, IV, IV, IV, IV, IV,
-    /* C0 */ M1, M1, I2, 0, NO, NO, M1, MZ, NO, 0, NO, NO, NO, NO, NO, NO,
+    /* C0 */ M1, M1, I2, 0, NO, NO, M1, MZ, I3, 0, NO, NO, NO, NO, NO, NO,
     /* D0 */ M, M, M, M, NO, NO, NO, NO, NO, NO, NO, NO, NO, NO, NO, NO,
     /* E0 */ NO, NO, NO, I1, NO, NO, NO, NO, IZ, IZ, NO, I1, NO, NO, NO, NO,
     /* F0 */ NO, NO, NO, NO, NO, 0, M | G3, M | G3, 0, 0, NO, NO, 0, 0, M, M,
@@ -125,6 +126,10 @@ static void immediate(Reader *reader, Instruction *i, unsigned form) {
         i->immediate = number(reader, 1, true);
     if (form & I2)
         i->immediate = number(reader, 2, false);
+    if (form & I3) {
+        i->immediate = number(reader, 2, false);
+        i->immediate |= number(reader, 1, false) << 16;
+    }
     if (form & IZ)
         i->immediate = number(reader, word, true);
     if (form & IV)

@@ -431,6 +431,30 @@ static bool leave(Core *core) {
     return true;
 }
 
+/* Takes the size of a frame in its lower 16 bits, then how many frames around it are to be found in it. */
+static bool enter(Core *core, uint64_t operands) {
+    uint64_t stack = core->r.registers[RSP], base = core->r.registers[RBP], frame = stack - 8, outer[31] = {0};
+    unsigned level = operands >> 16 & 31;
+    /* A store may fail and the instruction be executed again, so no store may change what it loads. */
+    if (level > 1 && base - 8 * level < stack && base > stack - 8 * (level + 1))
+        return unknown(core);
+    for (unsigned at = 1; at < level; at++)
+        if (!load_word(core, base - 8 * at, 8, &outer[at]))
+            return false;
+    outer[0] = base;
+    for (unsigned at = 0; at < (level ? level : 1); at++, stack -= 8)
+        if (!store_word(core, stack - 8, 8, outer[at]))
+            return false;
+    if (level) {
+        if (!store_word(core, stack - 8, 8, frame))
+            return false;
+        stack -= 8;
+    }
+    core->r.registers[RBP] = frame;
+    core->r.registers[RSP] = stack - (operands & 0xFFFF);
+    return true;
+}
+
 /* inc, dec, call, jmp, push */
 static bool group_of_ff(Core *core, const Instruction *i) {
     uint64_t target = 0;
@@ -673,6 +697,7 @@ static bool execute_one_byte(Core *core, const Instruction *i) {
     case 0xC3: return return_from(core, 0);
     case 0xC6:
     case 0xC7: return (i->reg & 7) ? unknown(core) : set_rm(core, i, size, i->immediate);
+    case 0xC8: return i->operand16 ? unknown(core) : enter(core, i->immediate);
     case 0xC9: return i->operand16 ? unknown(core) : leave(core);
     case 0xE3:
         if (r->registers[RCX] == 0)

@@ -24,11 +24,7 @@ bool scalar_arithmetic(uint8_t opcode, bool is_double, const Vector *a, const Ve
     case 0x59: result->member[lane] = a->member[lane] * b->member[lane]; break;                                        \
     case 0x5C: result->member[lane] = a->member[lane] - b->member[lane]; break;                                        \
     case 0x5D: result->member[lane] = a->member[lane] < b->member[lane] ? a->member[lane] : b->member[lane]; break;    \
-    case 0x5E:                                                                                                         \
-        if (b->member[lane] == 0)                                                                                      \
-            return false;                                                                                              \
-        result->member[lane] = a->member[lane] / b->member[lane];                                                      \
-        break;                                                                                                         \
+    case 0x5E: result->member[lane] = a->member[lane] / b->member[lane]; break; /* by zero, too (C11, annex F) */      \
     case 0x5F: result->member[lane] = a->member[lane] > b->member[lane] ? a->member[lane] : b->member[lane]; break;    \
     default: return false;                                                                                             \
     }

@@ -198,6 +198,28 @@ static bool convert_number(Core *core, const Instruction *i, unsigned prefix) {
     return true;
 }
 
+/* cmpps, cmppd, cmpss, cmpsd: a mask in each lane; newer predicates than these eight exist with a VEX prefix only. */
+static bool compare_to_mask(Core *core, const Instruction *i, unsigned prefix) {
+    bool is_double = prefix == P66 || prefix == PF2, is_packed = prefix < PF3;
+    unsigned width = is_double ? 8 : 4, lanes = is_packed ? 16 / width : 1, predicate = i->immediate & 0xFF;
+    Vector *reg = target(core, i), source = {{0}}, result = *reg;
+    if (predicate > 7)
+        return unknown(core);
+    if (!get_source(core, i, &source, is_packed ? 16 : width))
+        return false;
+    for (unsigned lane = 0; lane < lanes; lane++) {
+        if (!is_number(reg, is_double, lane) || !is_number(&source, is_double, lane))
+            return unknown(core);
+        double a = is_double ? reg->g[lane] : (double)reg->f[lane];
+        double b = is_double ? source.g[lane] : (double)source.f[lane];
+        bool is_equal = a == b, is_less = a < b; /* of numbers, none is unordered */
+        bool holds[4] = {is_equal, is_less, is_less || is_equal, false};
+        memset(result.b + lane * width, holds[predicate & 3] != (predicate > 3) ? 0xFF : 0, width);
+    }
+    *reg = result;
+    return true;
+}
+
 /* ucomiss, ucomisd, comiss, comisd */
 static bool compare_numbers(Core *core, const Instruction *i, unsigned prefix) {
     Vector source = {{0}};
@@ -300,6 +322,7 @@ static bool execute_two_bytes(Core *core, const Instruction *i) {
     case 0x71: case 0x72: case 0x73: case 0xD1: case 0xD2: case 0xD3: case 0xE1: case 0xE2: case 0xF1: case 0xF2:
     case 0xF3:
         return shift(core, i, prefix);
+    case 0xC2: return compare_to_mask(core, i, prefix);
     case 0xC4: /* pinsrw */
         if (prefix != P66)
             return unknown(core);

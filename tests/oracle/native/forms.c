@@ -250,11 +250,12 @@ int main(int count, char **words) {
         bool is_scan = instruction.map == 1 && (instruction.opcode == 0xBC || instruction.opcode == 0xBD);
         if (is_cpuid || (is_scan && !instruction.repeat && r->zf)) /* undefined: the result of a scan of zero */
             continue;
-        if (instruction.lock)
+        bool is_enter = instruction.map == 0 && instruction.opcode == 0xC8;
+        if (instruction.lock || (is_enter && (instruction.immediate & 0xFFFF) > 0x1000)) /* it touches the new stack */
             continue;
         /* Vectors in memory must be aligned for most of SSE; the core does not mind. */
         bool is_vector = instruction.map > 1 || (instruction.map == 1 && (instruction.opcode < 0x40 ||
-            (instruction.opcode >= 0x50 && instruction.opcode < 0x80) || instruction.opcode == 0xC6 ||
+            (instruction.opcode >= 0x50 && instruction.opcode < 0x80) || instruction.opcode == 0xC2 || instruction.opcode == 0xC6 ||
             instruction.opcode >= 0xD0));
         if (is_vector && instruction.has_memory && instruction.address % 32 != 0)
             continue;

@@ -48,6 +48,7 @@ BAD = {
         "the code makes a system call that ends the process",
     ),
     "hlt": ('__asm__ volatile("hlt");', "unknown instruction: hlt"),
+    "hlt with REX": ('__asm__ volatile(".byte 0x45, 0xf4");', "unknown instruction: hlt"),
     "a port": ('__asm__ volatile("outb %al, $0xff");', "unknown instruction: out"),
     "no instruction of 64 bits": ('__asm__ volatile(".byte 6");', "unknown instruction: undecodable"),
     "wild pointer": ("*(volatile int*)0x7770000000 = 1;", "access to unmapped memory at 0x7770000000"),

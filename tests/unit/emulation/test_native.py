@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import operator
+import struct
+
 import pytest
 
 from abiscan.emulation import native, processors
@@ -202,6 +205,43 @@ def test_icicle_executes_unknown_instructions() -> None:
     assert machine.start(CODE, (HEAP_BASE + 8,), 100) == 0x4000_0000_0000_0000
     assert machine.executed - before == 5
     machine.close()
+
+
+PREDICATES = {0: operator.eq, 1: operator.lt, 2: operator.le, 4: operator.ne, 5: operator.ge, 6: operator.gt}
+
+
+@pytest.mark.parametrize("kind", PROCESSORS)
+@pytest.mark.parametrize("form", ["f2", "f3", "66"])  # one double, one float, two doubles; of floats, icicle is wrong
+def test_comparisons_that_make_masks(kind: str, form: str) -> None:
+    """``cmpsd xmm0, xmm1`` and the like; 3 asks whether one of two numbers is none, 7 whether both are numbers."""
+    kind_of_number, size = ("d", 8) if form in ("f2", "66") else ("f", 4)
+    lanes = 1 if form in ("f2", "f3") else 16 // size
+    for first, second in ((1.5, 2.5), (2.5, 1.5), (0.0, -0.0)):
+        numbers = [struct.pack(f"<{16 // size}{kind_of_number}", *[value] * (16 // size)) for value in (first, second)]
+        for predicate in range(8):
+            vm = with_code(kind, f"{form} 0fc2c1 {predicate:02x}")
+            for number, content in enumerate(numbers):
+                for half, at in (("a", 0), ("b", 8)):
+                    vm.reg_write(f"XMM{number}_Q{half}", int.from_bytes(content[at : at + 8], "little"))
+            assert vm.step() == Stopped.NOT
+            holds = PREDICATES[predicate](first, second) if predicate in PREDICATES else predicate == 7
+            expected = (b"\xff" if holds else b"\0") * size * lanes + numbers[0][size * lanes :]
+            assert vm.reg_read("XMM0_Qa") == int.from_bytes(expected[:8], "little")
+            assert vm.reg_read("XMM0_Qb") == int.from_bytes(expected[8:], "little")
+            vm.close()
+
+
+@pytest.mark.parametrize("kind", PROCESSORS)
+def test_a_frame_with_those_around_it(kind: str) -> None:
+    """``enter 32, 3`` (SDM 2A): the old base, two words below it, the new base; then 32 bytes."""
+    vm = with_code(kind, "c8 200003")
+    stack, base = vm.sp, DATA + 0xA00
+    vm.reg_write("RBP", base)
+    vm.mem_write(base - 16, struct.pack("<2Q", 2, 1))
+    assert vm.step() == Stopped.NOT
+    assert (vm.pc, vm.sp, vm.reg_read("RBP")) == (CODE + 4, stack - 64, stack - 8)
+    assert vm.mem_words(stack - 32, 4) == (stack - 8, 2, 1, base)
+    vm.close()
 
 
 @pytest.mark.slow
