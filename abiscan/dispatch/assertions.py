@@ -8,7 +8,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections import defaultdict
 from typing import Final
 
 from abiscan.binary.elf import ElfFile
@@ -36,18 +36,20 @@ def find_places(library: ElfFile) -> dict[str, str]:
     out. If a file has the same assertion twice, the first one fails first: that of the block, which precedes that of a
     definition in it.
     """
-    lines_by_id = {id_: sorted(_find_lines(library, *assertion)) for id_, assertion in _ASSERTIONS.items()}
-    return {id_: lines[0][1] for id_, lines in lines_by_id.items() if lines}
+    # The macro pastes string literals together, so the library has condition, file and line as one string. What all of
+    # them have is searched for once.
+    ids = {f"\0{condition}{space}".encode(): id_ for id_, (condition, _) in _ASSERTIONS.items() for space in (" ", "")}
+    longest, places = max(map(len, ids)), defaultdict[str, list[tuple[int, str]]](list)
+    for position in library.find_in_data(_FAILED.encode()):
+        before = bytes(library.data[max(position - longest, 0) : position])
+        for head, id_ in ids.items():
+            if before.endswith(head) and (place := _place_at(library, position + len(_FAILED), _ASSERTIONS[id_][1])):
+                places[id_].append(place)
+    return {id_: min(places[id_])[1] for id_ in _ASSERTIONS if id_ in places}
 
 
-def _find_lines(library: ElfFile, condition: str, file: str) -> Iterator[tuple[int, str]]:
-    """Yield each line that has an assertion, with its place as torch prints it."""
+def _place_at(library: ElfFile, start: int, file: str) -> tuple[int, str] | None:
+    """Return the line of an assertion, and its place as torch prints it; None if it is in another file."""
     place = re.compile(rb'"[^"\0\n]*/%s":([0-9]+)(?=, )' % re.escape(file.encode()))
-    # The macro pastes string literals together, so the library has condition, file and line as one string.
-    for separator in (" ", ""):
-        text = f"\0{condition}{separator}{_FAILED}".encode()
-        for position in library.find_in_data(text):
-            start = position + len(text)
-            match = place.match(library.data[start : start + _LONGEST_PLACE])
-            if match:
-                yield int(match[1]), match[0].decode("utf-8", "backslashreplace")
+    match = place.match(library.data[start : start + _LONGEST_PLACE])
+    return (int(match[1]), match[0].decode("utf-8", "backslashreplace")) if match else None

@@ -499,19 +499,23 @@ class Image:
             index += 1
         return None
 
-    def definitions(self, pattern: re.Pattern[bytes]) -> list[Symbol]:
-        """Return the symbols that the object defines whose whole names match ``pattern``.
+    def definitions(self, *patterns: re.Pattern[bytes]) -> list[Symbol]:
+        """Return the symbols that the object defines whose whole names match one of the patterns.
 
-        The pattern is searched for in the string table, for that is many times faster than to look at each name.
+        They are searched for in the string table, for that is many times faster than to look at each name.
         """
         if not self._hashes:
             return []
-        starts = {match.start() for match in pattern.finditer(self._names)}
+        starts = {match.start() for pattern in patterns for match in pattern.finditer(self._names)}
         first, end = self._hashed_symbols()
         table = self._symbol_table[first * _SYMBOL.size : end * _SYMBOL.size]
         names = table[: len(table) // _SYMBOL.size * _SYMBOL.size].cast("I")[::6].tolist()
         symbols = (self.symbol(index) for index, name in enumerate(names, first) if name in starts)
-        return [symbol for symbol in symbols if symbol.defined and pattern.fullmatch(symbol.name.encode())]
+        return [
+            symbol
+            for symbol in symbols
+            if symbol.defined and any(pattern.fullmatch(symbol.name.encode()) for pattern in patterns)
+        ]
 
     def _hashed_symbols(self) -> tuple[int, int]:
         """Return the bounds of the part of the symbol table that the hash table covers: all defined symbols."""

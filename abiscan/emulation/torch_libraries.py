@@ -82,6 +82,10 @@ _KEY_NAME: Final = regex(rb"_ZN3c108toStringENS_(?:11DispatchKey|12TensorTypeId)
 # Exists since 1.12, when dispatch keys became pairs of a functionality and a backend, and got 16 bits.
 _BACKEND_COMPONENT: Final = regex(rb"_ZN3c108toStringENS_16BackendComponentE")
 _IS_INCLUDED: Final = regex(rb"_ZN3c1017isIncludedInAliasENS_11DispatchKeyES0_")
+_DEFINITIONS: Final = (
+    *(_BOUNDARY, _OBSERVED, _NAMED, _WITHOUT_EFFECT, _REGISTRIES),
+    *(_INFER, _KEY_NAME, _BACKEND_COMPONENT, _IS_INCLUDED),
+)
 _UNKNOWN_KEY: Final = "UNKNOWN"  # _TENSOR_TYPE_ID; from 1.12 on also Unknown and what is put together with it
 _NO_BACKEND: Final = "Undefined"
 _MAX_KEYS: Final = 256
@@ -173,8 +177,15 @@ class _TorchProcess:
 
     def _defined(self, pattern: re.Pattern[bytes]) -> dict[int, str]:
         """Return the definitions of the libraries with such names, by address."""
+        return {address: name for address, name in self._definitions if pattern.fullmatch(name.encode())}
+
+    @functools.cached_property
+    def _definitions(self) -> list[tuple[int, str]]:
+        """The definitions of the libraries that any pattern here asks for: each table of symbols is read once."""
         images = self.process.images
-        return {image.base + symbol.value: symbol.name for image in images for symbol in image.definitions(pattern)}
+        return [
+            (image.base + symbol.value, symbol.name) for image in images for symbol in image.definitions(*_DEFINITIONS)
+        ]
 
     def _find_double(self, name: str) -> Double | None:
         if name not in self._find:
