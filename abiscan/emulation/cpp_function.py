@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Final, NamedTuple
 
+from abiscan.emulation.emulator import HEAP
 from abiscan.emulation.process import EmulatedProcess
 from abiscan.emulation.schema_objects import Schema
 from abiscan.emulation.strings import EMPTY_REP, REP_SIZE
@@ -85,8 +86,10 @@ def read_function(state: TorchState, address: int, size: int, *, flag_first: boo
     flags = words[boxed_at:] if flag_first else (*behind[1:], 0)
     for at, (word, flag) in enumerate(zip(behind, flags, strict=False), boxed_at + 1):
         # An optional<CppSignature>, which may be empty: then it holds old contents of the stack.
-        signature = signature or (_function_type(state, word) if flag & 0xFF == 1 else None)
-        schema = schema or (state.schemas.marked(word) if machine.is_heap(word) else None)
+        if signature is None and flag & 0xFF == 1:
+            signature = _function_type(state, word)
+        if schema is None and word in HEAP:
+            schema = state.schemas.marked(word)
         if schema is not None and signature is not None:
             state.schema_at.setdefault(size, at)
     # Members that are not set hold old contents of the stack. Once a complete kernel has shown where the schema is, no

@@ -35,6 +35,7 @@ _FRAME_WORDS: Final = 96
 UNKNOWN_SIZE: Final = 0x10000
 HEAP_BASE: Final = 0x60_0000_0000
 HEAP_SIZE: Final = 0x4000_0000
+HEAP: Final = range(HEAP_BASE, HEAP_BASE + HEAP_SIZE)
 IMPORT_BASE: Final = 0x70_0000_0000
 IMPORT_SLOT: Final = 0x400
 _IMPORT_SIZE: Final = 1 << 28
@@ -323,7 +324,7 @@ class Emulator:
 
     def is_heap(self, address: int) -> bool:
         """Whether ``address`` lies in the heap."""
-        return HEAP_BASE <= address < HEAP_BASE + HEAP_SIZE
+        return address in HEAP
 
     # Execution
 

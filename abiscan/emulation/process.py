@@ -617,14 +617,14 @@ class Call:
         """Return an integer or pointer argument, counted from 0, ``this`` and pointers to by-value objects included."""
         index += self._shift
         # Integers and pointers take registers in order, then words of the stack (SysV psABI 3.2.3, AAPCS64 6.8.2).
-        names, vm = self.process.arch.arguments, self.machine.vm
+        names, machine = self.process.arch.arguments, self.machine
         registers = len(names)
         if index < registers:
-            taint = self.machine.taint
+            name, taint = names[index], machine.taint
             if taint.registers:
-                taint.read |= taint.label_in(self.process.arch.parts_of(names[index]))
-            return vm.reg_read(names[index])
-        return self.machine.word(self.process.arch.stack_after_return(vm) + 8 * (index - registers))
+                taint.read |= taint.label_in(self.process.arch.parts_of(name))
+            return machine.vm.reg_read(name)
+        return machine.word(self.process.arch.stack_after_return(machine.vm) + 8 * (index - registers))
 
     def number(self, index: int, bits: int = 64) -> float:
         """Return a ``double`` or ``float`` argument, of those counted from 0."""
