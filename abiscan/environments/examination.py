@@ -268,13 +268,12 @@ def examine(
             look.note_lost(name for row in rows.values() for name in row.lost)
         for item in still_open:
             name = canonicalize_name(item.name)
-            is_read = name in read
             if look is not None and look.settles(item, errors):
-                read.add(name)
                 # An extra of it may require torch, and none of its code.
                 if item in without_torch or mentions_import(item, "torch"):
                     rows[name] = look.make_row(item)
-            elif not is_read or broken & all_required(environment, item):
+            # What a look has settled before may import what is now known to fail, required or not.
+            elif name not in read or broken & all_required(environment, item):
                 waiting.append(item)
         if not waiting:
             in_order = (rows.get(canonicalize_name(item.name)) for item in distributions)

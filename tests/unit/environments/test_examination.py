@@ -104,6 +104,23 @@ def test_what_imports_a_package_that_fails_fails_with_it(site: Path) -> None:
     assert rows["light"].error.message == "vision/_C.so: undefined symbol: _ZN2at4goneEv"
 
 
+def test_what_a_look_has_settled_is_read_if_it_imports_what_fails(site: Path) -> None:
+    # As accelerate 0.25.0 imports transformers where it is installed, without requiring it.
+    install(site, "tokens", {}, version="0.22.0", requires="")
+    refuses = (
+        "import importlib.metadata\nimport torch\nthere = importlib.metadata.version('tokens')\n"
+        "if there != '0.18.0':\n    raise ImportError(f'tokens<0.19 is required, but found tokens=={there}.')\n"
+    )
+    install(site, "former", {}, requires="torch", files={"former/__init__.py": refuses})
+    text = "import importlib.util\nimport torch\nif importlib.util.find_spec('former'):\n    import former\n"
+    install(site, "a_tuner", {}, requires="torch", files={"a_tuner/__init__.py": text})
+    row = rows_of(site)["a-tuner"]
+    assert (row.fitness, row.cause) == (Fitness.FAILS, "former")
+    program = f"import sys\nsys.path.append({str(site)!r})\nimport a_tuner"
+    done = subprocess.run([sys.executable, "-S", "-c", program], capture_output=True, text=True, check=False)
+    assert str(row.error).partition(" (")[0] == done.stderr.splitlines()[-1]
+
+
 def test_what_comes_to_a_module_that_may_fail_is_read(site: Path) -> None:
     """The first to be read is imported by nothing: whether others work is not known then."""
     codes = {
