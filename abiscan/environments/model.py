@@ -24,13 +24,12 @@ from abiscan.inputs.image_files import IMAGE_NAME
 from abiscan.inputs.packages import Distribution, FetchedWheel
 from abiscan.inputs.requirement import parse_applying
 from abiscan.inputs.sources import may_need_torch, requires_torch
+from abiscan.python.language.scan import imports_of
 from abiscan.regex import regex
 from abiscan.torches.torch import TorchOf
 from abiscan.verdict.systems import own_system
 
 _INFO: Final = (".dist-info", ".egg-info")
-_IMPORTS_TORCH: Final = regex(rb"^(?:from|import)[ \t]+torch\b", re.MULTILINE)
-"""What no condition and no handler is around: code that does without torch imports it elsewhere."""
 _DEFERS: Final = regex(rb"^(?:def __getattr__\(|[ \t]*sys\.modules\[__name__\] = _LazyModule)", re.MULTILINE)
 _DEPTH: Final = 2
 _MOST_SOURCES: Final = 5_000
@@ -173,9 +172,7 @@ class WholeEnvironment(Struct, frozen=True, kw_only=True, dict=True):
             self._uses[distribution] = (
                 any(map(requires_torch, distribution.requires))
                 or own_system().uses_torch(distribution, files)
-                or any(
-                    b"torch" in source and _IMPORTS_TORCH.search(source) for source in _top_level_sources(distribution)
-                )
+                or any(map(_imports_torch_at_once, _top_level_sources(distribution)))
             )
         return self._uses[distribution]
 
@@ -217,7 +214,12 @@ def wheel_uses_torch(wheel: FetchedWheel) -> bool:
         return True
     sources = (name for name in names if name.endswith(".py") and name.count("/") <= _DEPTH)
     texts = map(archive.read_content, itertools.islice(sources, _MOST_SOURCES))
-    return any(_IMPORTS_TORCH.search(text) for text in texts)
+    return any(map(_imports_torch_at_once, texts))
+
+
+def _imports_torch_at_once(source: bytes) -> bool:
+    """Whether no condition and no handler is around an import of torch: code that does without it has it elsewhere."""
+    return any(not line.nested for line in imports_of(source, "torch"))
 
 
 def defers_imports(distribution: Distribution) -> bool:
@@ -227,17 +229,18 @@ def defers_imports(distribution: Distribution) -> bool:
 
 def mentions_import(distribution: Distribution, module: str) -> bool:
     """Whether code of a distribution imports a module, wherever it does."""
-    word = re.compile(rf"^[ \t]*(?:from|import)[ \t]+{re.escape(module)}\b".encode(), re.MULTILINE)
-    name = module.encode()  # to look for it first is many times as fast
-    return any(name in source and word.search(source) for source in sources_of(distribution))
+    return any(True for source in sources_of(distribution) for _ in imports_of(source, module))
 
 
 def imports_at_once(distribution: Distribution, module: str) -> bool:
     """Whether code of a distribution takes names from a module, or imports a module in it, under no condition and with
     no handler.
     """
-    word = re.compile(rf"^(?:from[ \t]+{re.escape(module)}\b|import[ \t]+{re.escape(module)}\.)".encode(), re.MULTILINE)
-    return any(word.search(source) for source in _top_level_sources(distribution))
+    return any(
+        not line.nested and (line.names or line.module != module)
+        for source in _top_level_sources(distribution)
+        for line in imports_of(source, module)
+    )
 
 
 def sources_of(distribution: Distribution, *, tests: bool = True) -> Iterator[bytes]:

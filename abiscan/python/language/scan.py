@@ -50,12 +50,11 @@ _MOST_HITS = 60
 SPACE = rb"(?:[ \t]|\\\r?\n)+"
 """What may stand between two words of a statement: a backslash continues it in the next line."""
 _REST = rb"[^\n#;\\]*(?:\\\r?\n[^\n#;\\]*)*"
+FROM = rb"from" + SPACE + rb"(%b)" + SPACE + rb"import(?:" + SPACE + rb")?(\([^)]*\)|" + _REST + rb")"
+"""An import from a module: its pattern is put in; then what is taken, in parentheses or as the rest of a line."""
 
 # A pattern that begins with a line break is searched for several times faster than one with ^ in it.
-_IMPORT = regex(
-    rb"\n([ \t]*)(?:from" + SPACE + rb"([.\w]+)" + SPACE + rb"import(?:" + SPACE + rb")?(\([^)]*\)|" + _REST + rb")"
-    rb"|import" + SPACE + rb"(\w" + _REST + rb"))"
-)
+_IMPORT = regex(rb"\n([ \t]*)(?:" + FROM % rb"[.\w]+" + rb"|import" + SPACE + rb"(\w" + _REST + rb"))")
 
 
 class ImportLine(Struct, frozen=True, kw_only=True):
@@ -124,7 +123,9 @@ class Outline:
 
     @cached_property
     def _all_imports(self) -> tuple[tuple[bool, ImportLine], ...]:
-        return tuple(_import_lines(self))
+        return tuple(
+            (line.nested and not self.outside_functions(position), line) for position, line in _import_lines(self.data)
+        )
 
     @cached_property
     def risky(self) -> frozenset[bytes]:
@@ -479,14 +480,21 @@ def _first_line(content: bytes, start: int, least: int) -> int:
     return start
 
 
-def _import_lines(source: Outline) -> Iterator[tuple[bool, ImportLine]]:
-    """Yield the imports, and whether they are inside of functions."""
-    content = source.data
+def imports_of(source: bytes, module: str) -> Iterator[ImportLine]:
+    """Yield the imports of a module, or of what is in it, wherever they stand in a source."""
+    if module.encode() in source:  # to look for it first is many times as fast
+        yield from (line for _, line in _import_lines(b"\n" + source) if f"{line.module}.".startswith(f"{module}."))
+
+
+def _import_lines(content: bytes) -> Iterator[tuple[int, ImportLine]]:
+    """Yield where the imports begin, and the imports.
+
+    :param content: a source with a line break before it
+    """
     # The lines are counted on from one match to the next.
     line, counted = 1, 0
     for match in _lines_of_imports(content):
-        nested = bool(match[1])
-        inside = nested and not source.outside_functions(match.end(1))
+        nested, start = bool(match[1]), match.end(1)
         line += content.count(b"\n", counted, match.start())
         counted = match.start()
         if match[2]:
@@ -495,10 +503,10 @@ def _import_lines(source: Outline) -> Iterator[tuple[bool, ImportLine]]:
                 listed = _NO_NAMES.sub(b" ", listed)
             names = tuple(name.split()[0].decode("utf-8", "replace") for name in listed.split(b",") if name.strip())
             module = match[2].decode("utf-8", "replace")
-            yield inside, ImportLine(module=module, names=names, nested=nested, line=line)
+            yield start, ImportLine(module=module, names=names, nested=nested, line=line)
         else:
             listed = _NO_NAMES.sub(b" ", match[4]) if b"\\" in match[4] else match[4]
             for name in listed.split(b","):
                 if name.strip():
                     module = name.split()[0].decode("utf-8", "replace")
-                    yield inside, ImportLine(module=module, names=(), nested=nested, line=line)
+                    yield start, ImportLine(module=module, names=(), nested=nested, line=line)

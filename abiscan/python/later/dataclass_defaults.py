@@ -12,6 +12,7 @@ from typing import Final, TypeAlias
 
 from abiscan.inputs.version import MinorVersion
 from abiscan.python.language.dynamic_names import absolute_name, package_of
+from abiscan.python.language.scan import FROM
 from abiscan.python.language.sole_bindings import sole_bindings
 from abiscan.python.package.library import PythonCode
 from abiscan.python.package.model import PythonLine, PythonNeed, World
@@ -24,7 +25,7 @@ _DECORATED: Final = regex(rb"\n@(?:dataclasses\.)?dataclass\b")
 _WITHOUT_BASES: Final = regex(rb"\nclass\s+(\w+)\s*(?:\[[^\n]*\])?\s*(?:\(\s*\))?\s*:")
 """A class that may be a dataclass without a hash: see ``_without_hash``."""
 _BOUND: Final = regex(rb"\n(?: {1,4}|\t)?\w[^\n#=]*=\s*(\w+)\(")
-_TAKEN: Final = regex(rb"\nfrom\s+[\w.]+\s+import\s+(\([^)]*\)|[^\n]*)")
+_TAKEN: Final = regex(rb"\n" + FROM % rb"[\w.]+")
 _WORD: Final = regex(rb"\w+")
 _Dataclass: TypeAlias = tuple[ast.ClassDef, Mapping[str, ast.expr]]
 _HASHED_BY: Final = frozenset({"eq", "frozen", "unsafe_hash"})
@@ -62,7 +63,7 @@ def _may_have_such(source: bytes, classes: set[bytes]) -> bool:
     bound = set(_BOUND.findall(lines))
     if decorated > 1 and not bound.isdisjoint(_WITHOUT_BASES.findall(lines)):
         return True
-    taken = (_WORD.findall(names) for names in _TAKEN.findall(lines))
+    taken = (_WORD.findall(names) for _, names in _TAKEN.findall(lines))
     return any(not bound.isdisjoint(names) and not classes.isdisjoint(names) for names in taken)
 
 

@@ -18,6 +18,7 @@ from msgspec import Struct
 from abiscan.python.language.bound_names import names_bound_by
 from abiscan.python.language.nodes import TryStar, attribute_chain, child_nodes, walk
 from abiscan.python.language.private_names import written_name
+from abiscan.python.language.scan import Outline
 from abiscan.python.later.mentions import LaterUse
 from abiscan.python.package.library import PythonCode
 from abiscan.python.package.model import Answer, PythonLine, World
@@ -47,9 +48,8 @@ _OTHERS: Final = frozenset({"sys", "torch", "platform"})
 _MOST_NAMES_BETWEEN: Final = 3
 """How many names an answer may go through before it decides."""
 _TO_NUMPY: Final = regex(rb"\.numpy\(|\btorch\.from_numpy\(")
-_IMPORTS_TORCH: Final = regex(rb"(?m)^[ \t]*(?:import|from)[ \t]+torch\b")
-_OTHER_TENSORS: Final = regex(rb"(?m)^[ \t]*(?:import|from)[ \t]+(?:cupy|jax|mindspore|oneflow|paddle|tensorflow)\b")
-"""Sources whose tensors may be those of others, which have methods of the same names."""
+_OTHER_TENSORS: Final = frozenset({"cupy", "jax", "mindspore", "oneflow", "paddle", "tensorflow"})
+"""Modules with tensors of their own, which have methods of the same names."""
 _OF_TENSORS: Final = frozenset({"cpu", "detach"})
 """Methods of tensors whose result has a method ``numpy``."""
 
@@ -306,7 +306,8 @@ def _line_with_an_array(code: PythonCode) -> PythonLine | None:
     """Return the first line that surely makes an array of a tensor, or a tensor of an array."""
     for file in filter(is_for_users, code.sources):
         source = code.source(file)
-        if not _TO_NUMPY.search(source) or not _IMPORTS_TORCH.search(source) or _OTHER_TENSORS.search(source):
+        imported = _imported(code.outline(file)) if _TO_NUMPY.search(source) else ()
+        if "torch" not in imported or not _OTHER_TENSORS.isdisjoint(imported):
             continue
         tree = code.tree(file)
         lines = [
@@ -317,6 +318,11 @@ def _line_with_an_array(code: PythonCode) -> PythonLine | None:
         if lines:
             return PythonLine(file=file, line=min(lines))
     return None
+
+
+def _imported(source: Outline) -> Collection[str]:
+    """Return the top-level modules of what a source imports, wherever it does."""
+    return {line.module.partition(".")[0] for line in (*source.imports, *source.imports_in_functions)}
 
 
 def _is_between_torch_and_numpy(call: ast.Call) -> bool:

@@ -8,6 +8,7 @@ import sys
 from collections.abc import Iterable
 from typing import Final
 
+from abiscan.python.language.scan import FROM, SPACE
 from abiscan.python.package.model import Answer
 from abiscan.regex import regex
 
@@ -89,34 +90,45 @@ def _by_first_letters(names: list[str]) -> str:
     return "|".join(f"{letter}(?:{'|'.join(name[1:] for name in group)})" for letter, group in groups)
 
 
-_MENTIONED: Final = regex(
-    rf"(?<![\w.])(?:from\s+({_MODULES})\s+import\s+(\([^)]*\)|[^\n]*)|({_MODULES})\.(\w+))".encode()
-)
+_LINE: Final = rb"[^\n\\]{0,200}(?:\\\r?\n[^\n\\]{0,200})*"
+"""A part of a line, and of those that backslashes continue it in."""
+_MENTIONED: Final = regex(rb"(?<![\w.])(?:" + FROM % _MODULES.encode() + rb"|(%b)\.(\w+))" % _MODULES.encode())
 """What seems to use a name of such a module."""
+_BEFORE: Final = r"[\s\\]+(?:[\w.][\w. ]*,[\s\\]*)*"
+"""What may stand before one of several modules that an import names."""
 _TAKEN_MODULE: Final = tuple(
-    regex(rf"{word}\s+(?:[\w., ]+,\s*)?(?:{'|'.join(REMOVED)})\b".encode()) for word in ("import", "from")
+    regex(rf"{word}{_BEFORE}(?:{'|'.join(REMOVED)})\b".encode()) for word in ("import", "from")
 )
 """The same anywhere in a line: what begins with a text is looked for in a small part of the time."""
-_LOST_MODULE: Final = regex(rf"(?m)^[ \t]*(?:import|from)\s+(?:[\w., ]+,\s*)?(?:{'|'.join(REMOVED)})\b".encode())
+_LOST_MODULE: Final = regex(rf"(?m)^[ \t]*(?:import|from){_BEFORE}(?:{'|'.join(REMOVED)})\b".encode())
 # Both begin with a text, which is ten times as fast to look for as what \b begins.
 _LOST_IMPORT: Final = regex(
-    "|".join(
-        rf"from\s+{re.escape(module)}\s+import\s[^\n]*?(?:\([^)]{{0,4000}}?)?\b(?:{'|'.join(names.split())})\b"
+    b"|".join(
+        rb"from%(space)b%(module)b%(space)bimport\b%(line)b(?:\([^)]{0,4000}?)?\b(?:%(names)b)\b"
+        % {
+            b"space": SPACE,
+            b"module": re.escape(module).encode(),
+            b"line": _LINE,
+            b"names": names.replace(" ", "|").encode(),
+        }
         for modules in _REMOVED_NAMES.values()
         for module, names in modules.items()
-    ).encode()
+    )
 )
 _LOST_ATTRIBUTE: Final = regex(rf"\.({_by_first_letters(_NAMES.split('|'))})\b".encode())
 _OWNERS: Final = {
     name.encode(): tuple(
         regex(form % _any_of(module.partition(".")[0] for module in modules).encode())
-        for form in (rb"import[^\n]{0,200}\b(?:%b)\b", rb"from\s+(?=[\w.]+\.%b\s)(?:%%b)\b" % name.encode())
+        for form in (rb"import%b\b(?:%%b)\b" % _LINE, rb"from\s+(?=[\w.]+\.%b\s)(?:%%b)\b" % name.encode())
     )
     for name, modules in _modules_by_name().items()
 }
 """The imports of modules that had such a name: without ``locale``, ``.format`` is that of a text."""
 _TAKEN_FROM: Final = {
-    name.encode(): regex(rf"\b(?:{owners})\s*\.{name}\b|import[^\n]{{0,200}}\b(?:{owners})\s+as\b".encode())
+    name.encode(): regex(
+        rb"\b(?:%(owners)b)\s*\.%(name)b\b|import%(line)b\b(?:%(owners)b)[\s\\]+as\b"
+        % {b"owners": owners.encode(), b"name": name.encode(), b"line": _LINE}
+    )
     for name, modules in _modules_by_name().items()
     for owners in [_any_of(module.rpartition(".")[2] for module in modules)]
 }

@@ -11,10 +11,9 @@ from typing import Final
 
 from msgspec import Struct
 
-from abiscan.python.language.scan import SPACE
+from abiscan.python.language.scan import FROM, SPACE
 from abiscan.regex import regex
 
-_FROM: Final = rb"from" + SPACE + rb"(%b(?:\.\w+)*)" + SPACE + rb"import[ \t]*(\([^)]*\)|[^\n\\]*(?:\\\r?\n[^\n\\]*)*)"
 _IMPORT: Final = rb"import[ \t]+([^\n#;]*\b%b\b[^\n#;]*)"
 _WORD_FROM: Final = rb"from" + SPACE + rb"%b"
 _WORD_IMPORT: Final = regex(rb"import")
@@ -57,7 +56,11 @@ def _taken_of(name: bytes) -> re.Pattern[bytes]:
 
 @functools.cache
 def _patterns(package: bytes) -> tuple[re.Pattern[bytes], re.Pattern[bytes], re.Pattern[bytes]]:
-    return re.compile(_FROM % package), re.compile(_IMPORT % package), re.compile(_WORD_FROM % package)
+    return (
+        re.compile(FROM % (re.escape(package) + rb"(?:\.\w+)*")),
+        re.compile(_IMPORT % package),
+        re.compile(_WORD_FROM % package),
+    )
 
 
 def _imports_of(package: bytes, source: bytes) -> Iterator[tuple[bytes, bytes]]:

@@ -153,6 +153,11 @@ SETTINGS = (
     ("source", "detector", "is_needed"),
     [
         (SETTINGS, "from dataclasses import dataclass\n@dataclass\nclass Detector: ...\n", True),
+        (
+            SETTINGS.replace("import Detector", "import other, \\\n  Detector"),
+            "from dataclasses import dataclass\n@dataclass\nclass Detector: ...\n",
+            True,
+        ),
         (SETTINGS, "from dataclasses import dataclass\n@dataclass(eq=False)\nclass Detector: ...\n", False),
         (SETTINGS, "class Detector: ...\n", False),
         (SETTINGS.replace("from .detector", "from other.detector"), "", False),

@@ -130,6 +130,7 @@ def test_what_may_be_installed(
         # A tensor of others, what a docstring shows, what is caught.
         ("def f(x): return x.numpy()", "2.2.2", "numpy", []),
         ("import jax\ndef f(x): return x.detach().numpy()", "2.2.2", "numpy", []),
+        ("import os, \\\n  jax\ndef f(x): return x.detach().numpy()", "2.2.2", "numpy", []),
         ("def f(x):\n  '>>> x.cpu().numpy()'", "2.2.2", "numpy", []),
         ("def f(x):\n  try: return x.cpu().numpy()\n  except Exception: return x.tolist()", "2.2.2", "numpy", []),
     ],

@@ -126,6 +126,9 @@ def test_each_source_is_asked_once_for_such_names(monkeypatch: pytest.MonkeyPatc
     [
         ("from collections import OrderedDict, Mapping", {"collections.Mapping"}),
         ("from  collections import (\n    OrderedDict,\n    Mapping,\n)", {"collections.Mapping"}),
+        ("from collections import OrderedDict, \\\n    Mapping", {"collections.Mapping"}),
+        ("from collections \\\r\n import \\\r\n  Set\r\n", {"collections.Set"}),
+        ("import os, \\\n  inspect\nx = inspect.getargspec", {"inspect.getargspec"}),
         ("import importlib.abc\nimportlib.abc.Finder", {"importlib.abc.Finder"}),
         ("import inspect\nx = 0 if inspect.getargspec else 1", {"inspect.getargspec"}),
         ("from typing.io import TextIO", {"typing.io"}),  # hydra-core, in an else
@@ -146,6 +149,8 @@ def test_a_method_of_texts_is_no_name_of_a_module() -> None:
     assert not standard.may_name_lost(b"from typing import Any\nx = 'https://a.github.io'\n")
     assert standard.may_name_lost(b"import math, locale as l\nprint(l.format('%d', 1))")
     assert standard.may_name_lost(b"import importlib.abc as a\na.Finder")
+    assert standard.may_name_lost(b"import math, \\\n  locale \\\n  as l\nprint(l.format('%d', 1))")
+    assert not standard.may_name_lost(b"import math\n'locale as'\nprint('{}'.format(math.pi))")
 
 
 def test_a_name_counts_only_where_it_may_be_taken_of_its_module() -> None:
