@@ -412,5 +412,5 @@ def _read_legacy(content: bytes, subject: str) -> SavedModel:
         format=ModelFormat.PICKLE,
         layout=ModelLayout.LEGACY,
         globals=tuple(names),
-        devices=_storage_devices(pickles[3:4]),
+        devices=_storage_devices([pickles[3]]),
     )

@@ -14,6 +14,7 @@ from typing import Any, Final
 
 import pytest
 from hatchling.builders.sdist import SdistBuilder
+from hatchling.builders.wheel import WheelBuilder
 
 from abiscan.binary.elf import ElfFile
 
@@ -99,6 +100,16 @@ def test_the_source_distribution_leaves_nothing_out(folder: str) -> None:
     included = {file.relative_path for file in SdistBuilder(str(ROOT)).recurse_included_files()}
     files = (path.relative_to(ROOT) for path in ROOT.joinpath(folder).rglob("*") if path.is_file())
     assert [str(path) for path in files if str(path) not in included and "__pycache__" not in path.parts] == []
+
+
+@pytest.mark.slow
+def test_the_wheel_has_all_that_the_package_reads() -> None:
+    """The sources of the native processor are compiled."""
+    included = {file.distribution_path for file in WheelBuilder(str(ROOT)).recurse_included_files()}
+    files = (path.relative_to(ROOT) for path in ROOT.joinpath("abiscan").rglob("*") if path.is_file())
+    left_out = [path for path in files if str(path) not in included and "__pycache__" not in path.parts]
+    assert [str(path) for path in left_out if path.suffix not in (".c", ".h", ".so")] == []
+    assert "abiscan/python/interpreter/recipes/abc.txt" in included
 
 
 @pytest.mark.slow

@@ -204,6 +204,19 @@ def test_a_library_that_has_lost_its_versions(glibc: str, wanted: str, *, aborts
         assert "check_match: Assertion `version->filename == NULL" in error.message
 
 
+@pytest.mark.parametrize(
+    ("refusal", "is_refused"), [("shared object cannot be dlopen()ed", False), ("ELF file ABI version invalid", True)]
+)
+def test_what_a_program_starts_with_is_not_opened(refusal: str, *, is_refused: bool) -> None:
+    """glibc, ``_dl_map_object_from_fd``: DF_1_NOOPEN counts with __RTLD_DLOPEN alone, the header always."""
+    objects = {"ext": obj("a"), "a": obj(refusal=refusal)}
+    loader = Loader(ObjectsByPath(objects), SearchPath(siblings={name: name for name in objects}), Machine.X86_64)
+    process = loader.for_program(())
+    resolution = resolve_load(process, loader.open(process, "ext"))
+    assert [error.message for error in resolution.refused] == [refusal] * is_refused
+    assert [error.message for error in loaded(objects).refused] == [refusal]
+
+
 def test_every_version_is_checked_whatever_those_before_it_are() -> None:
     """``_dl_check_map_versions`` goes through all entries, whether the library has versions or not."""
     needs = ["V_1:libcudart.so.12", "V_1:plain", "V_1:a", "V_2:a"]
