@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from abiscan.diagnosis.names import of_library, of_operator, of_parameter
+from abiscan.diagnosis.names import of_library, of_operator, of_parameter, of_symbol
 
 
 @pytest.mark.parametrize(
@@ -70,3 +70,15 @@ def test_an_operator_that_came_later() -> None:
     assert known is not None
     assert known.there is not None
     assert known.there[0] == "2.8.0"
+
+
+@pytest.mark.parametrize(
+    ("torch", "cause"),
+    [("2.5.1", None), ("2.5.1+cu124", None), ("2.7.0", "cxx11-abi-mismatch"), (None, "cxx11-abi-mismatch")],
+)
+def test_a_name_with_the_other_string(torch: str | None, cause: str | None) -> None:
+    """The wheels on PyPI have the new ``std::string`` since torch 2.7 (its release notes): this is the old one."""
+    known = of_symbol("_ZN3c106detail14torchCheckFailEPKcS2_jRKSs", torch=torch)
+    assert known.there is not None
+    assert ("2.5.1" in known.there, "2.7.0" in known.there) == (True, False)
+    assert known.cause == cause
