@@ -1,7 +1,7 @@
 """Defaults of dataclasses that Python 3.11 rejects: objects without a hash, such as those of another dataclass.
 
-See ``_get_field`` in Lib/dataclasses.py. ``interpreter/models/dataclasses_`` has what the import of a package runs; this
-is a look at all modules, for what their users import.
+See ``_get_field`` in Lib/dataclasses.py. ``interpreter/models/dataclasses_`` has what the import of a package runs;
+this is a look at all modules, for what their users import.
 """
 
 from __future__ import annotations
