@@ -114,7 +114,8 @@ class Package:
     @functools.cached_property
     def _metadata(self) -> str | None:
         info = next(filter(None, map(_INFO.fullmatch, self.members)), None)
-        return self.read(info.group()).decode("utf-8", "replace") if info else None
+        # A wheel that was made on Windows may have its lines ended by CR LF.
+        return self.read(info.group()).decode("utf-8", "replace").replace("\r\n", "\n") if info else None
 
     def _requirements_for(self, python: tuple[int, int] | None = None) -> tuple[Requirement, ...]:
         """Return what its metadata require here, or for another version of Python."""

@@ -12,10 +12,10 @@ from abiscan.inputs.package_files import Package, of_archive, of_folder, of_modu
 from tests.fakes import install, wheel
 
 
-def package(requires: str | None) -> Package:
+def package(requires: str | None, end: str = "\n") -> Package:
     lines = "".join(f"Requires-Dist: {line}\n" for line in (requires or "").split(" & ") if line)
-    metadata = f"Metadata-Version: 2.1\nName: pkg\nVersion: 1\n{lines}\nRequires-Dist: quoted\n".encode()
-    files = {"pkg/__init__.py": b"", **({} if requires is None else {"pkg-1.dist-info/METADATA": metadata})}
+    metadata = f"Metadata-Version: 2.1\nName: pkg\nVersion: 1\n{lines}\nRequires-Dist: quoted\n".replace("\n", end)
+    files = {"pkg/__init__.py": b"", **({} if requires is None else {"pkg-1.dist-info/METADATA": metadata.encode()})}
     return Package(
         name="pkg", version="1", root="/site", members=lambda: files, read=files.__getitem__, installed=False
     )
@@ -62,6 +62,11 @@ def test_what_installing_it_changes(
     result = package(requires)
     expected = None if changes is None else frozenset(changes.split())
     assert (result.changes(path, (3, 4)), result.missing_requirements(str(tmp_path))) == (expected, missing)
+
+
+def test_metadata_of_a_wheel_that_was_made_on_windows(tmp_path: Path) -> None:
+    """``email.parser``, with which pip reads them, takes CR LF for the end of a line."""
+    assert package("gone>=2", "\r\n").changes([str(tmp_path)]) == {"gone"}
 
 
 def test_folders_that_are_packages(tmp_path: Path) -> None:
