@@ -66,7 +66,7 @@ def test_what_installing_it_changes(
 
 def test_metadata_of_a_wheel_that_was_made_on_windows(tmp_path: Path) -> None:
     """``email.parser``, with which pip reads them, takes CR LF for the end of a line."""
-    assert package("gone>=2", "\r\n").changes([str(tmp_path)]) == {"gone"}
+    assert package("gone>=2", "\r\n").changes([str(tmp_path)]) == frozenset({"gone"})
 
 
 def test_folders_that_are_packages(tmp_path: Path) -> None:
