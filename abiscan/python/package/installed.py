@@ -122,7 +122,7 @@ class Surroundings(Struct, frozen=True, kw_only=True, dict=True):
     @property
     def has_others(self) -> bool:
         """Whether anything is known of the packages that are, or will be, installed alongside."""
-        return bool(self.is_final or self.folders or self.planned)
+        return bool(self.is_final or self.changing or self.planned)
 
     @functools.cached_property
     def _known(self) -> dict[tuple[str, str | None], bool | None]:
