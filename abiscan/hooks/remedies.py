@@ -203,6 +203,8 @@ class _Search:
         self._large: list[Remedy] = []
         self._unexamined: list[Remedy] = []
         self._trials: dict[tuple[tuple[str, ...], frozenset[str]], _Trial | _Refusal | None] = {}
+        self._unplanned = set[tuple[str, ...]]()
+        """Installations that there was no time to plan."""
         self._judged = set[str]()
         """Those of which it is known what installing what they lack leads to."""
         own = (problem for problem in broken if problem.cause is None)
@@ -227,7 +229,7 @@ class _Search:
         named = {name for remedy in self.list_remedies() for name in remedy.remedies}
         for word in dict.fromkeys(problem.other for problem in self._broken if problem.other):
             words = (word, *self._session.index.words)
-            if any(tried == words for tried, _ in self._trials):
+            if words not in self._unplanned and any(tried == words for tried, _ in self._trials):
                 continue
             needing = [problem.key for problem in self._broken if problem.other == word and problem.key not in named]
             if needing:
@@ -411,8 +413,8 @@ class _Search:
         # What is examined depends on what is asked about, too: what is known to be broken is not examined again.
         key = tuple(words), frozenset(problem.key for problem in group)
         if key not in self._trials:
-            self._trials[key] = None  # if the time is too short, it is so again
             self._session.progress(f"trying {self._pip.format_command(['install', *words])}")
+            self._trials[key] = None  # if the time is too short, it is so again
             # Another torch is the last resort, and not what somebody expects who installs what is missing.
             trials = (self._try(tried, group, needing, reason) for tried in (words, (*words, self._same_torch)))
             trial = next((trial for trial in trials if trial is not None), None)
@@ -426,7 +428,11 @@ class _Search:
         self, words: Sequence[str], group: Sequence[Problem], needing: Sequence[Problem], reason: str
     ) -> _Trial | _Refusal | None:
         try:
-            plan = self._pip.plan_install(words, silent=True)
+            try:
+                plan = self._pip.plan_install(words, silent=True)
+            except OutOfTimeError:
+                self._unplanned.add(tuple(words))
+                raise
             if plan.find_planned("torch") is not None:
                 return None
             # pip takes the newest of what is asked for, whatever others require: they are asked for their versions.

@@ -266,6 +266,16 @@ def test_what_there_was_no_time_to_plan_is_named(
     assert not any(remedy.examined for remedy in result.remedies)
 
 
+def test_what_pip_takes_too_long_to_plan_is_named(
+    search: Callable[..., remedies.Remedies], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(remedies, "SECONDS", 0.3)
+    monkeypatch.setattr(remedies, "_WAITING", 1_000)
+    monkeypatch.setattr(Pip, "plan_install", lambda *_, **__: take_long())
+    metrics = msgspec.structs.replace(lacking("metrics"), unmet=(), other="setuptools<82")
+    assert commands_of(search(lambda *_: None, [metrics])) == {("metrics",): ["setuptools<82"]}
+
+
 def test_what_fails_for_more_is_not_named_with_what_is_not_there(
     search: Callable[..., remedies.Remedies], monkeypatch: pytest.MonkeyPatch
 ) -> None:
