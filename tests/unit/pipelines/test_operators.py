@@ -21,6 +21,6 @@ def test_the_python_that_has_the_torch_is_asked(named: str | None, monkeypatch: 
     monkeypatch.setattr(interpreter, "ask_interpreter", lambda _python: (None, Path("/env/torch")))
     monkeypatch.setattr(from_libs, "from_path", lambda package, _files: package)
     monkeypatch.setattr(from_python, "read_operators", asked.append)
-    release: object = Path("/env/torch" if named else "/own/torch")
-    assert live_operators(named).release == release
+    release: object = live_operators(named).release
+    assert release == Path("/env/torch" if named else "/own/torch")
     assert asked == [named or sys.executable]
