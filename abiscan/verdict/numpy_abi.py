@@ -33,12 +33,14 @@ _PXD_TYPE: Final = b"\0flatiter\0"
 _SMALLER: Final = (
     "numpy.dtype size changed, may indicate binary incompatibility. Expected 96 from C header, got 88 from PyObject"
 )
+_PYBIND11: Final = b"pybind11"
 _FAILS: Final = regex(rb"\0((?:numpy\._core\.multiarray|numpy\.core\.multiarray|_multiarray_umath) failed to import)\0")
 
 
 def find_module_error(path: str, files: Files, search_path: Sequence[str]) -> Raised | Answer | None:
     """Return what the extension module at a path raises because of the numpy that is installed; None if it does not
-    mind. A library next to it may ask for numpy on its behalf, as ``libarrow_python.so`` does: when, is not known.
+    mind. A library next to it may ask for numpy on its behalf, as ``libarrow_python.so`` does: when, is not known. Nor
+    is what a module of pybind11 does once ``import_array1`` fails: onnxruntime 1.16.3 prints the error and goes on.
 
     :param search_path: where numpy is looked for
     :raises InputError: the file cannot be read
@@ -47,13 +49,12 @@ def find_module_error(path: str, files: Files, search_path: Sequence[str]) -> Ra
     if facts is None or not facts.python_modules:
         return None
     beside = (posixpath.join(posixpath.dirname(path), name) for name in facts.needed)
-    errors = (
-        find_numpy_error(source.open_elf(), search_path)
-        for source in map(files.find_source, (path, *beside))
-        if source is not None
-    )
-    own = next(errors, None)
-    return own or (Answer.UNKNOWN if any(errors) else None)
+    images = (source.open_elf() for source in map(files.find_source, (path, *beside)) if source is not None)
+    image = next(images, None)
+    error = find_numpy_error(image, search_path) if image is not None else None
+    if image is not None and error is not None:
+        return error if next(image.find_in_data(_PYBIND11), None) is None else Answer.UNKNOWN
+    return Answer.UNKNOWN if any(find_numpy_error(other, search_path) for other in images) else None
 
 
 def find_numpy_error(file: ElfFile, search_path: Sequence[str]) -> Raised | None:
