@@ -50,7 +50,7 @@ _SOON: Final = 0.01
 """After how many seconds a search that could not be ended is to end."""
 _AGAIN: Final = 1
 """After how many seconds a search is interrupted that goes on all the same."""
-_NOT_THERE: Final = "something that is not there is required"
+_UNMET: Final = "something that is missing, or there in another version, is required"
 _LARGE: Final = 1 << 30
 """A download of this many bytes is proposed only where nothing smaller helps."""
 
@@ -252,7 +252,7 @@ class _Search:
             Remedy(
                 remedies=tuple(problem.key for problem in lacking),
                 command=self._pip.format_command(["install", *words, *self._session.index.words]),
-                advice=_describe_unexamined(_NOT_THERE, [problem.name for problem in lacking]),
+                advice=_describe_unexamined(_UNMET, [problem.name for problem in lacking]),
                 examined=False,
             )
         )
@@ -357,7 +357,7 @@ class _Search:
                 self._keep(name_unread(needing, list_wanted(needing, self._torch, replacing=replacing), self._pip))
                 continue
             lacks = any(item.name != "torch" for problem in group for item in problem.unmet)
-            reason = _NOT_THERE if lacks else "a build for this torch is needed"
+            reason = _UNMET if lacks else "a build for this torch is needed"
             trial = self._examine([*words, *self._session.index.words], group, group, reason)
             if trial is None:
                 return
