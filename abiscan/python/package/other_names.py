@@ -11,14 +11,13 @@ from typing import Final, Protocol
 
 from abiscan.inputs import observed_fs
 from abiscan.python.language.module_names import ModuleNames
+from abiscan.python.language.scan import Outline
 from abiscan.python.package import standard
 from abiscan.python.package.added_names import may_add_in
 from abiscan.python.package.installed import Surroundings
 from abiscan.python.package.model import Answer
 from abiscan.python.torch_api.torch_names import COMPANIONS, TorchNames
-from abiscan.regex import regex
 
-_IMPORTS: Final = regex(rb"\n[ \t]*(?:from[ \t]+([A-Za-z_]\w*)|import[ \t]+([A-Za-z_][\w., \t]*))")
 _KNOWN_BY_VERSION: Final = frozenset({"torch", *COMPANIONS})
 
 
@@ -35,8 +34,8 @@ class ImportingCode(Protocol):
         """The sources of the package."""
         ...
 
-    def source(self, path: str) -> bytes:
-        """Return a source."""
+    def outline(self, path: str) -> Outline:
+        """Return what a look at a source shows."""
         ...
 
     def find(self, name: str) -> object | None:
@@ -86,9 +85,8 @@ class OtherNames:
     def tops_in(self, file: str) -> tuple[str, ...]:
         """Return the packages that a source imports, by their top-level modules."""
         if file not in self._by_file:
-            imported = _IMPORTS.findall(b"\n" + self._library.source(file))
-            words = (part for one, several in imported for part in (one, *several.split(b",")) if part.strip())
-            tops = {part.split(b".")[0].split()[0].decode() for part in words}
+            outline = self._library.outline(file)
+            tops = {line.module.partition(".")[0] for line in (*outline.imports, *outline.imports_in_functions)}
             self._by_file[file] = tuple(sorted(filter(self._is_there, tops)))
         return self._by_file[file]
 
