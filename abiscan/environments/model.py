@@ -133,11 +133,8 @@ class WholeEnvironment(Struct, frozen=True, kw_only=True, dict=True):
         """Return the requirements of a distribution that are not met: what ``pip check`` complains of."""
         there = ((item, self.find(item.name)) for item in self.requirements(distribution))
         return tuple(
-            Unmet(
-                subject=f"{distribution.name} {distribution.version}",
-                requirement=_without_marker(requirement),
-                name=found.name if found else requirement.name,
-                there=found.version if found else None,
+            _unmet(
+                distribution, requirement, found.name if found else requirement.name, found.version if found else None
             )
             for requirement, found in there
             if not is_met(requirement, found.version if found else None)
@@ -149,12 +146,7 @@ class WholeEnvironment(Struct, frozen=True, kw_only=True, dict=True):
         :param versions: what is installed or removed (None), by canonical name
         """
         return tuple(
-            Unmet(
-                subject=f"{distribution.name} {distribution.version}",
-                requirement=_without_marker(requirement),
-                name=name,
-                there=versions[name],
-            )
+            _unmet(distribution, requirement, name, versions[name])
             for distribution in self.distributions
             if canonicalize_name(distribution.name) not in versions
             for requirement in self.requirements(distribution)
@@ -189,6 +181,15 @@ class WholeEnvironment(Struct, frozen=True, kw_only=True, dict=True):
     def providers(self, module: str) -> Sequence[Distribution]:
         """Return the distributions that have a top-level module."""
         return [item for item in self.distributions if module in modules_of(item)]
+
+
+def _unmet(distribution: Distribution, requirement: Requirement, name: str, there: str | None) -> Unmet:
+    return Unmet(
+        subject=f"{distribution.name} {distribution.version}",
+        requirement=_without_marker(requirement),
+        name=name,
+        there=there,
+    )
 
 
 def is_met(requirement: Requirement, version: str | None) -> bool:
