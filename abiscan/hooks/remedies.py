@@ -51,6 +51,8 @@ _SOON: Final = 0.01
 _AGAIN: Final = 1
 """After how many seconds a search is interrupted that goes on all the same."""
 _UNMET: Final = "something that is missing, or there in another version, is required"
+_FEW: Final = 4
+"""How many packages are installed at once before what is quick to examine has been."""
 _LARGE: Final = 1 << 30
 """A download of this many bytes is proposed only where nothing smaller helps."""
 
@@ -207,6 +209,8 @@ class _Search:
         """Installations that there was no time to plan."""
         self._judged = set[str]()
         """Those of which it is known what installing what they lack leads to."""
+        self._in_vain = set[tuple[str, frozenset[str]]]()
+        """Those that fail with something installed that they require."""
         own = (problem for problem in broken if problem.cause is None)
         self.replaceable = [problem for problem in own if f"{problem.name}=={problem.version}" not in stays]
 
@@ -258,19 +262,36 @@ class _Search:
         )
 
     def install_all(self) -> None:
-        """Install all that is required and not there.
+        """Install the numpy that something was compiled for, and all that is required and not there.
 
         :raises OutOfTimeError: before the end
         """
+        self._install_others()
         for replacing in (False, True):
-            self._install_required(self._broken, replacing=replacing)
+            for group in self._list_batches(replacing=replacing):
+                self._install_required(group, replacing=replacing)
+
+    def _list_batches(self, *, replacing: bool) -> list[list[Problem]]:
+        """Return the problems in groups that are tried one after the other: those for which little is to be installed
+        first, several at once, so that what takes long takes nothing from them.
+        """
+
+        def count_wanted(problems: Sequence[Problem]) -> int:
+            return len(list_wanted(problems, self._torch, replacing=replacing))
+
+        batches: list[list[Problem]] = [[]]
+        for problem in sorted(self._broken, key=lambda problem: count_wanted([problem])):
+            if batches[-1] and count_wanted([*batches[-1], problem]) > _FEW:
+                batches.append([])
+            batches[-1].append(problem)
+        # What is left takes long anyway.
+        return [batches[0], [*itertools.chain(*batches[1:])]]
 
     def run(self) -> None:
         """Look for the rest, what is quick to find first; what has no way out takes nothing from the others.
 
         :raises OutOfTimeError: before the end
         """
-        self._install_others()
         # What is there, in a build for another torch, is found in a few plans; what ``install_all`` has left, in many.
         lacking_nothing = [
             problem
@@ -343,7 +364,12 @@ class _Search:
 
         :param replacing: whether what is there in another version is replaced as well, even if something is missing
         """
-        group = [item for item in group if list_wanted([item], self._torch, replacing=replacing)]
+        group = [
+            item
+            for item in group
+            if (own := self._words_for(item, replacing=replacing)) and (item.key, own) not in self._in_vain
+        ]
+        trial: _Trial | _Refusal | None = None
         while group := self._unsolved(group):
             wanted = list_wanted(group, self._torch, replacing=replacing)
             words = words_of(wanted)
@@ -358,7 +384,8 @@ class _Search:
                 continue
             lacks = any(item.name != "torch" for problem in group for item in problem.unmet)
             reason = _UNMET if lacks else "a build for this torch is needed"
-            trial = self._examine([*words, *self._session.index.words], group, group, reason)
+            tried = trial if isinstance(trial, _Trial) else None
+            trial = self._examine([*words, *self._session.index.words], group, group, reason, tried)
             if trial is None:
                 return
             if isinstance(trial, _Refusal):
@@ -377,19 +404,34 @@ class _Search:
             if len(working) == len(group):
                 self._keep(self._describe(group, trial))
                 return
+            self._note_in_vain([item for item in group if item not in working], trial, replacing=replacing)
             group = working
+
+    def _note_in_vain(self, failing: Sequence[Problem], trial: _Trial, *, replacing: bool) -> None:
+        """Note what fails with all that it requires: it needs something else, unless it fails for what was replaced for
+        others.
+        """
+        search_path = interpreter.search_path(self._pip.python)
+        names = (canonicalize_name(item.name) for item in trial.plan.packages)
+        replaced = {name for name in names if packages.find_installed(name, search_path) is not None}
+        self._in_vain |= {
+            (item.key, self._words_for(item, replacing=replacing))
+            for item in failing
+            if replaced <= {*self._names_for(item, replacing=replacing)}
+        }
 
     def _install_others(self) -> None:
         """Install the numpy that several were compiled for, or the setuptools that still has a module they import: it
         changes less than another version of each.
         """
         for word in dict.fromkeys(problem.other for problem in self._broken if problem.other):
-            group = self._unsolved(self._broken)
+            name = Requirement(word).name
+            # It may help others that name it, too: that is known only of what is examined.
+            group = [item for item in self._unsolved(self._broken) if item.other == word or _names(item, name)]
             needing = [problem for problem in group if problem.other == word]
             if not needing:
                 continue
-            # It may help others, too: that is known only of what is examined.
-            reason = f"another {Requirement(word).name} is needed"
+            reason = f"another {name} is needed"
             trial = self._examine([word, *self._session.index.words], group, needing, reason)
             if not isinstance(trial, _Trial):
                 continue
@@ -403,12 +445,18 @@ class _Search:
         return is_read(name, self._torch, self._pip, words)
 
     def _examine(
-        self, words: Sequence[str], group: Sequence[Problem], needing: Sequence[Problem], reason: str
+        self,
+        words: Sequence[str],
+        group: Sequence[Problem],
+        needing: Sequence[Problem],
+        reason: str,
+        known: _Trial | None = None,
     ) -> _Trial | _Refusal | None:
         """Return what an installation leads to; None if it cannot be carried out, or changes torch.
 
         :param needing: those of the group that need it even if there is no time to examine it
         :param reason: what they need, before "by"
+        :param known: one with which the group works
         """
         # What is examined depends on what is asked about, too: what is known to be broken is not examined again.
         key = tuple(words), frozenset(problem.key for problem in group)
@@ -416,7 +464,8 @@ class _Search:
             self._session.progress(f"trying {self._pip.format_command(['install', *words])}")
             self._trials[key] = None  # if the time is too short, it is so again
             # Another torch is the last resort, and not what somebody expects who installs what is missing.
-            trials = (self._try(tried, group, needing, reason) for tried in (words, (*words, self._same_torch)))
+            attempts = (words, (*words, self._same_torch))
+            trials = (self._try(tried, group, needing, reason, known) for tried in attempts)
             trial = next((trial for trial in trials if trial is not None), None)
             self._trials[key] = trial
             # Where several cannot be installed at once, one of them may be.
@@ -425,7 +474,12 @@ class _Search:
         return self._trials[key]
 
     def _try(
-        self, words: Sequence[str], group: Sequence[Problem], needing: Sequence[Problem], reason: str
+        self,
+        words: Sequence[str],
+        group: Sequence[Problem],
+        needing: Sequence[Problem],
+        reason: str,
+        known: _Trial | None,
     ) -> _Trial | _Refusal | None:
         try:
             try:
@@ -445,6 +499,8 @@ class _Search:
                     return refusal
                 if plan.find_planned("torch") is not None or self._inspector.list_lost(plan):
                     return refusal
+            if known is not None and _is_within(plan, known.plan):
+                return _Trial(words=tuple(words), plan=plan, inspection=known.inspection)
             try:
                 inspection = self._inspector.inspect_plan(plan, requested={problem.key for problem in group})
             except OutOfTimeError:
@@ -459,6 +515,10 @@ class _Search:
     def _names_for(self, problem: Problem, *, replacing: bool) -> Collection[str]:
         """Return the canonical names of what is installed for a problem."""
         return list_wanted([problem], self._torch, replacing=replacing).keys()
+
+    def _words_for(self, problem: Problem, *, replacing: bool) -> frozenset[str]:
+        """Return what is installed for a problem, as it is written on a command line."""
+        return frozenset(words_of(list_wanted([problem], self._torch, replacing=replacing)))
 
     def _of_proposal(self, proposal: UnverifiedSolution, group: Sequence[Problem]) -> Remedy:
         """Return versions that a search has come to, where there was no time to examine what they lead to."""
@@ -478,13 +538,28 @@ class _Search:
 
     def _describe(self, group: Sequence[Problem], trial: _Trial) -> Remedy:
         options = arguments.index_options(trial.words)
-        changes = list_changes(trial.plan, trial.inspection.torch, options, self._session)
+        try:
+            changes = list_changes(trial.plan, trial.inspection.torch, options, self._session)
+        except OutOfTimeError:  # what was examined in time counts, even if nobody knows how large it is
+            changes = _list_changes_alone(trial.plan)
         return Remedy(
             remedies=tuple(problem.key for problem in group),
             command=self._pip.format_command(["install", *trial.words]),
             changes=changes,
             bytes=_sum_sizes(changes),
         )
+
+
+def _is_within(plan: Plan, other: Plan) -> bool:
+    """Whether another plan installs all that one does, in the same versions."""
+    versions = {(canonicalize_name(item.name), item.version) for item in other.packages}
+    return all((canonicalize_name(item.name), item.version) in versions for item in plan.packages)
+
+
+def _names(problem: Problem, name: str) -> bool:
+    """Whether the error that a distribution fails with names a package."""
+    package = problem.checked_package.package
+    return package is not None and name in str(package.error)
 
 
 def _keys(problems: Iterable[Problem]) -> set[str]:
@@ -554,22 +629,27 @@ def _join(remedy: Remedy, part: Remedy) -> Remedy:
 
 def _of_plan(plan: Plan, group: Sequence[Problem], reason: str, command: str) -> Remedy:
     """Return the installation of what is required, where there was no time to examine what it leads to."""
-    search_path = interpreter.search_path(plan.python)
-    there = {item: packages.find_installed(item.name, search_path) for item in plan.packages}
     return Remedy(
         remedies=tuple(problem.key for problem in group),
         command=command,
         advice=_describe_unexamined(reason, [problem.name for problem in group]),
-        changes=tuple(
-            PackageChange(
-                name=item.name,
-                before=known.version if known else None,
-                after=item.version,
-                requested=item.requested,
-            )
-            for item, known in there.items()
-        ),
+        changes=_list_changes_alone(plan),
         examined=False,
+    )
+
+
+def _list_changes_alone(plan: Plan) -> tuple[PackageChange, ...]:
+    """Return what a plan changes, without what only an index knows."""
+    search_path = interpreter.search_path(plan.python)
+    there = {item: packages.find_installed(item.name, search_path) for item in plan.packages}
+    return tuple(
+        PackageChange(
+            name=item.name,
+            before=known.version if known else None,
+            after=item.version,
+            requested=item.requested,
+        )
+        for item, known in there.items()
     )
 
 

@@ -59,20 +59,21 @@ def search(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., rem
         examine: Callable[[str, set[str]], str | Problem | None],
         broken: Sequence[str | Problem],
         sizes: dict[str, int] | None = None,
+        changes: Callable[..., tuple[PackageChange, ...]] | None = None,
     ) -> remedies.Remedies:
         def inspect(_: Inspector, plan: Plan, requested: set[str]) -> Inspection:
             names = {planned.name for planned in plan.packages}
             failing = [problem for name in sorted(requested) if (problem := examine(name, names)) is not None]
             return Inspection(torch="2.13.0+cpu", problems=tuple(map(as_problem, failing)), notes=())
 
-        def changes(plan: Plan, *_: Any) -> tuple[PackageChange, ...]:
+        def all_new(plan: Plan, *_: Any) -> tuple[PackageChange, ...]:
             names = [planned.name for planned in plan.packages]
             return tuple(
                 PackageChange(name=name, before=None, after="1.0", size=(sizes or {}).get(name, 1)) for name in names
             )
 
         monkeypatch.setattr(Inspector, "inspect_plan", inspect)
-        monkeypatch.setattr(remedies, "list_changes", changes)
+        monkeypatch.setattr(remedies, "list_changes", changes or all_new)
         session = limit_time(Session(folder=tmp_path))
         inspector = Inspector(tmp_path, (), session)
         return find_remedies([*map(as_problem, broken)], (), "2.13.0+cpu", Pip("python"), inspector, session)
@@ -404,6 +405,44 @@ def test_one_installation_for_all_that_is_missing(search: Callable[..., remedies
     """What still fails then is left out."""
     result = search(lambda name, _: "hopeless" if name == "hopeless" else None, ["one", "hopeless", "other"])
     assert commands_of(result) == {("one", "other"): ["one-helper>=1", "other-helper>=1"]}
+
+
+def test_what_is_little_to_install_is_examined_before_the_rest(search: Callable[..., remedies.Remedies]) -> None:
+    """As tokenizers, which takes seconds, beside pandas, pyarrow and six others for datasets."""
+    many = tuple(Unmet(subject="much 1.0", requirement=f"part{n}", name=f"part{n}", there=None) for n in range(8))
+    examined = list[str]()
+    result = search(
+        lambda name, _: examined.append(name), [msgspec.structs.replace(lacking("much"), unmet=many), "little", "other"]
+    )
+    assert examined == ["little", "other", "much"]
+    assert commands_of(result) == {
+        ("little", "other"): ["little-helper>=1", "other-helper>=1"],
+        ("much",): [item.name for item in many],
+    }
+
+
+def test_what_works_with_more_is_not_examined_with_less(search: Callable[..., remedies.Remedies]) -> None:
+    """Nor is what fails with everything that it requires examined with that alone, if nothing was replaced."""
+    examined = list[str]()
+
+    def examine(name: str, _: set[str]) -> str | None:
+        examined.append(name)
+        return "hopeless" if name == "hopeless" else None
+
+    result = search(examine, ["one", "hopeless"])
+    assert commands_of(result) == {("one",): ["one-helper>=1"]}
+    assert examined == ["hopeless", "one"]
+
+
+def test_what_was_examined_counts_though_nobody_knows_in_time_how_large_it_is(
+    search: Callable[..., remedies.Remedies],
+) -> None:
+    def take_too_long(*_: object) -> tuple[PackageChange, ...]:
+        raise remedies.OutOfTimeError
+
+    (remedy,) = search(lambda *_: None, ["one"], changes=take_too_long).remedies
+    assert (remedy.remedies, remedy.examined, remedy.bytes) == (("one",), True, None)
+    assert [(change.name, change.after) for change in remedy.changes] == [("one-helper", "1.0")]
 
 
 def test_what_breaks_something_else_is_not_proposed(search: Callable[..., remedies.Remedies]) -> None:
