@@ -2,6 +2,7 @@
    sequences. What the core does with memory that it should not touch, or with undefined behaviour, ends the program. */
 
 #include "../../abiscan/emulation/native/core.h"
+#include "../../abiscan/emulation/native/grams.h"
 #include "../../abiscan/emulation/native/links.h"
 #include "../../abiscan/emulation/native/measure.h"
 #include "../../abiscan/emulation/native/search.h"
@@ -163,6 +164,13 @@ static void search_code(void) {
     size_t length = 0, least = 8 + below(8);
     for (size_t at = 0; (at = find_text(code, size, at, least, least + below(40), &length)) < size; at += length)
         begins_with(code + at, targets, below(5));
+    Grams grams;
+    if (grams_of(&grams, code, size)) {
+        size_t from = below((unsigned)size + 1), part = below((unsigned)(size - from) + 1);
+        if (!may_have(&grams, code + from, part)) /* it has what it consists of */
+            abort();
+        free(grams.bits);
+    }
     links_free(&links);
     free(functions.items);
     free(imports.items);

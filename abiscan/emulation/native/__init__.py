@@ -10,6 +10,7 @@ import functools
 import importlib.util
 import os
 import shutil
+from collections.abc import Callable
 from typing import Final
 
 ARCHITECTURE: Final = "x86_64"
@@ -50,3 +51,12 @@ def reads(architecture: str) -> bool:
 def runs(architecture: str) -> bool:
     """Whether the processor is to be used for the code of an architecture."""
     return architecture in _PROCESSORS and is_available()
+
+
+def searcher(content: bytes) -> Callable[[bytes], bool]:
+    """Return what tells whether a text is in some content, for content that many texts are looked for in."""
+    if not is_available():
+        return content.__contains__
+    from abiscan.emulation.native._core import Searched
+
+    return Searched(content).has

@@ -18,6 +18,7 @@ PyAPI_FUNC(int) _PyArg_ParseTuple_SizeT(PyObject *, const char *, ...);
 #undef Py_RETURN_FALSE
 
 #include "core.h"
+#include "grams.h"
 #include "links.h"
 #include "measure.h"
 #include "registers.h"
@@ -661,6 +662,76 @@ static PyType_Spec links_spec = {
     .slots = links_slots,
 };
 
+/* Which texts some content has */
+
+typedef struct {
+    PyObject_HEAD
+    PyObject *content; /* bytes */
+    Grams grams;
+} Searched;
+
+static PyObject *searched_new(PyTypeObject *type, PyObject *arguments, PyObject *keywords) {
+    PyObject *content = NULL;
+    char *bytes = NULL;
+    Py_ssize_t size = 0;
+    allocfunc allocate = (allocfunc)PyType_GetSlot(type, Py_tp_alloc);
+    (void)keywords;
+    if (!PyArg_ParseTuple(arguments, "S:Searched", &content) || PyBytes_AsStringAndSize(content, &bytes, &size) < 0)
+        return NULL;
+    PyObject *self = allocate(type, 0);
+    if (self == NULL)
+        return NULL;
+    Searched *made = (Searched *)self;
+    made->content = Py_NewRef(content);
+    if (!grams_of(&made->grams, (const uint8_t *)bytes, (size_t)size)) {
+        Py_DECREF(self);
+        return PyErr_NoMemory();
+    }
+    return self;
+}
+
+static void searched_dealloc(PyObject *self) {
+    PyTypeObject *type = Py_TYPE(self);
+    freefunc release = (freefunc)PyType_GetSlot(type, Py_tp_free);
+    free(((Searched *)self)->grams.bits);
+    Py_XDECREF(((Searched *)self)->content);
+    release(self);
+    Py_DECREF(type);
+}
+
+static PyObject *searched_has(PyObject *self, PyObject *text) {
+    const Searched *searched = (const Searched *)self;
+    char *bytes = NULL;
+    Py_ssize_t size = 0;
+    if (PyBytes_AsStringAndSize(text, &bytes, &size) < 0)
+        return NULL;
+    if (!may_have(&searched->grams, (const uint8_t *)bytes, (size_t)size))
+        return Py_NewRef(Py_False);
+    int found = PySequence_Contains(searched->content, text);
+    return found < 0 ? NULL : Py_NewRef(found ? Py_True : Py_False);
+}
+
+static PyMethodDef searched_methods[] = {
+    {"has", searched_has, METH_O, PyDoc_STR("Whether a text, of bytes, is in the content.")},
+    {NULL, NULL, 0, NULL},
+};
+
+static PyType_Slot searched_slots[] = {
+    {Py_tp_new, searched_new},
+    {Py_tp_init, processor_init},
+    {Py_tp_dealloc, searched_dealloc},
+    {Py_tp_methods, searched_methods},
+    {Py_tp_doc, (void *)PyDoc_STR("Some content, of bytes, that many texts are looked for in.")},
+    {0, NULL},
+};
+
+static PyType_Spec searched_spec = {
+    .name = "abiscan.emulation.native._core.Searched",
+    .basicsize = sizeof(Searched),
+    .flags = Py_TPFLAGS_DEFAULT,
+    .slots = searched_slots,
+};
+
 /* Searches */
 
 static bool append(PyObject *list, PyObject *item) {
@@ -879,11 +950,16 @@ static PyMethodDef functions[] = {
 };
 
 static int execute(PyObject *module) {
-    PyObject *core = PyType_FromSpec(&spec), *links = PyType_FromSpec(&links_spec);
-    bool failed = core == NULL || PyModule_AddObjectRef(module, "Core", core) < 0 || links == NULL ||
-                  PyModule_AddObjectRef(module, "Links", links) < 0;
-    Py_XDECREF(core);
-    Py_XDECREF(links);
+    struct {
+        const char *name;
+        PyType_Spec *spec;
+    } types[] = {{"Core", &spec}, {"Links", &links_spec}, {"Searched", &searched_spec}};
+    bool failed = false;
+    for (size_t number = 0; number < sizeof types / sizeof *types; number++) {
+        PyObject *type = PyType_FromSpec(types[number].spec);
+        failed |= type == NULL || PyModule_AddObjectRef(module, types[number].name, type) < 0;
+        Py_XDECREF(type);
+    }
     return failed ? -1 : 0;
 }
 

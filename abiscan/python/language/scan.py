@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cached_property, lru_cache
 from importlib.util import decode_source
 from itertools import islice
@@ -80,15 +80,21 @@ _LEFT_IN_CLASS = regex(rb"\n {0,4}[^\s#)\]}]")
 _WORDS_AND_PARENTHESES = bytes(one if chr(one).isalnum() or chr(one) in "_(" else 32 for one in range(256))
 _DECORATOR = regex(rb"@(\w+)")
 
+Has = Callable[[bytes], bool]
+"""What tells whether a text is in a source."""
 Header = tuple[bytes, bytes]
 """A line that opens a block: its keyword and the name after it. At the left margin, any statement is one."""
 
 
 class Outline:
-    """What a look at a source file shows: its blocks, by indentation, and where the words are."""
+    """What a look at a source file shows: its blocks, by indentation, and where the words are.
 
-    def __init__(self, source: bytes) -> None:
+    :param has: tells whether a text is in it
+    """
+
+    def __init__(self, source: bytes, has: Has | None = None) -> None:
         self._source = source
+        self._has: Has = source.__contains__ if has is None else has
         self._blocks: dict[int, tuple[list[int], list[tuple[int, int, Header]]]] = {}
 
     @property
@@ -103,8 +109,8 @@ class Outline:
 
     def _present(self, words_by_part: Mapping[bytes, tuple[bytes, ...]]) -> Iterator[bytes]:
         """Yield those of some words that are in it."""
-        content = self._source
-        return (word for part, words in words_by_part.items() if part in content for word in words if word in content)
+        has = self._has
+        return (word for part, words in words_by_part.items() if has(part) for word in words if has(word))
 
     @cached_property
     def loads(self) -> bool:
@@ -136,7 +142,7 @@ class Outline:
     def infers_schemas(self) -> bool:
         """Whether code outside of functions may define an operator by the annotations of a function."""
         return any(self.mentions([word]) for word in _INFERRING if word in self._words) or (
-            _INFER_SCHEMA in self.data and self.mentions([_INFER_SCHEMA])
+            self._has(_INFER_SCHEMA) and self.mentions([_INFER_SCHEMA])
         )
 
     @cached_property

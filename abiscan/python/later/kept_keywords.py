@@ -58,7 +58,8 @@ def _sources_that_may_keep(code: PythonCode, words: Iterable[str], gone: Mapping
     """Yield the sources that have enough keys of one class near a keyword that went."""
     for word in words:
         quoted = re.compile(rf"{re.escape(word)}[\"']\s*:".encode())
-        for file in filter(is_for_users, code.sources_with(word.encode())):
+        ends = (f"{word}'".encode(), f'{word}"'.encode())
+        for file in filter(is_for_users, {file for end in ends for file in code.sources_with(end)}):
             source = code.source(file)
             if any(_has_keys_near(source, match, gone) for match in quoted.finditer(source)):
                 yield file

@@ -16,6 +16,7 @@ from typing import Final
 from msgspec.structs import replace
 
 from abiscan.python.language.refusals import ParameterList, PassedArguments, parse_parameters
+from abiscan.python.language.scan import Has
 from abiscan.python.later.guarded_callers import MOST_PARSED, Callers, Guard, size_of
 from abiscan.python.later.mentions import (
     ITEMSIZE,
@@ -122,7 +123,7 @@ def _open_mentions(
     for file in code.sources:
         uses = code.torch_uses(file) if is_for_users(file) else frozenset[str]()
         other_uses = (
-            (*_options_in(code.source(file), uses), *_attributes_in(code.source(file), uses, names)) if uses else ()
+            (*_options_in(code.source(file), uses), *_attributes_in(code.searcher(file), uses, names)) if uses else ()
         )
         for use in (*(use for use in lacking if use in uses), *other_uses):
             name = lacking_part(names, use)
@@ -149,18 +150,18 @@ def _options_in(source: bytes, uses: Collection[str]) -> Iterator[str]:
     yield from (f"{owner}.{word}" for owner in owners for word in words)
 
 
-def _attributes_in(source: bytes, uses: Collection[str], names: TorchNames) -> Iterator[str]:
-    """Yield what objects of classes of torch may be asked for in a source and lack, going by its text."""
+def _attributes_in(has: Has, uses: Collection[str], names: TorchNames) -> Iterator[str]:
+    """Yield what objects of classes of torch may be asked for in a source and lack, by the texts that it has."""
     # Most sources mention tensors in annotations alone.
     classes = OF_OBJECTS.intersection(DEFINED_AS.get(use, use) for use in uses) - {TENSOR}
-    for cls in classes if TENSORS.isdisjoint(uses) and b"(torch.Tensor)" not in source else classes | {TENSOR}:
-        yield from (f"{cls}.{name}" for name in names.removed_from(cls) if f".{name}".encode() in source)
+    for cls in classes if TENSORS.isdisjoint(uses) and not has(b"(torch.Tensor)") else classes | {TENSOR}:
+        yield from (f"{cls}.{name}" for name in names.removed_from(cls) if has(f".{name}".encode()))
 
 
 def _may_ask_dtypes(code: PythonCode, file: str) -> bool:
     """Whether a source may ask a dtype of torch how large an element is, and not one of numpy, going by its text."""
-    source = code.source(file)
-    return b".itemsize" in source and b"torch" in source and b"numpy" not in source
+    has = code.searcher(file)
+    return has(b".itemsize") and has(b"torch") and not has(b"numpy")
 
 
 def _operators_in(

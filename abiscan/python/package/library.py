@@ -13,6 +13,7 @@ from itertools import accumulate, chain
 from msgspec import Struct, field
 from msgspec.structs import replace
 
+from abiscan.emulation import native
 from abiscan.errors import InputError
 from abiscan.inputs import observed_fs
 from abiscan.inputs.files import LARGEST_TEXT
@@ -21,7 +22,7 @@ from abiscan.python.language.grammar import FAILURES, LARGEST_SOURCE, accepts_tr
 from abiscan.python.language.late_bodies import has_late_parameters, header_of, parse_late
 from abiscan.python.language.nodes import walk
 from abiscan.python.language.rejections import Newer
-from abiscan.python.language.scan import LOADING, REGISTERING, ImportLine, Outline
+from abiscan.python.language.scan import LOADING, REGISTERING, Has, ImportLine, Outline
 from abiscan.python.language.source_parts import SourceParts
 from abiscan.python.language.targets import Bindings, bindings_of, bound_names, contains, yields
 from abiscan.python.package import standard
@@ -137,6 +138,7 @@ class PythonCode(Struct, dict=True):
     """The sources whose functions are parsed when they are asked for."""
     _outlines: dict[str, Outline] = field(default_factory=dict)
     _parts: dict[str, SourceParts] = field(default_factory=dict)
+    _searchers: dict[str, Has] = field(default_factory=dict)
     asking: dict[ast.AST, bool] = field(default_factory=dict)
     """The calls that were looked at for whether they ask for the version of torch: see ``targets``."""
     texts: dict[ast.AST, str] = field(default_factory=dict)
@@ -311,8 +313,14 @@ class PythonCode(Struct, dict=True):
     def outline(self, path: str) -> Outline:
         """Return what a look at a source file shows."""
         if path not in self._outlines:
-            self._outlines[path] = Outline(self.source(path))
+            self._outlines[path] = Outline(self.source(path), self.searcher(path))
         return self._outlines[path]
+
+    def searcher(self, path: str) -> Has:
+        """Return what tells whether a text is in a source file."""
+        if path not in self._searchers:
+            self._searchers[path] = native.searcher(self.source(path))
+        return self._searchers[path]
 
     def parts(self, path: str) -> SourceParts:
         """Return the text of the parts of a source file."""
@@ -323,7 +331,7 @@ class PythonCode(Struct, dict=True):
     def forget_sources(self) -> None:
         """Let go of the sources; one that is asked for again is read again."""
         self.files.forget()
-        for kept in (self._outlines, self._trees, self._late, self._lines, self._parts):
+        for kept in (self._outlines, self._trees, self._late, self._lines, self._parts, self._searchers):
             kept.clear()
         # What is known of a node keeps the tree that it is in.
         for known in (
@@ -343,7 +351,7 @@ class PythonCode(Struct, dict=True):
     def sources_with(self, text: bytes) -> list[str]:
         """Return the sources that have a text."""
         if text not in self._having:
-            self._having[text] = [path for path in self.sources if text in self.source(path)]
+            self._having[text] = [path for path in self.sources if self.searcher(path)(text)]
         return self._having[text]
 
     @cached_property
@@ -510,7 +518,7 @@ class PythonCode(Struct, dict=True):
         """Whether the text of a module has a name."""
         key = file, name
         if key not in self._mentions:
-            self._mentions[key] = name.encode() in self.source(file)
+            self._mentions[key] = self.searcher(file)(name.encode())
         return self._mentions[key]
 
     def may_rebind(self, file: str, package: str, name: str) -> bool:
@@ -579,11 +587,11 @@ class PythonCode(Struct, dict=True):
     def names_extension(self, path: str) -> bool:
         """Whether a source has the name of an extension module in it."""
         if path not in self._naming_extension:
-            source, names = self.source(path), self.files.extension_names
+            names = self.files.extension_names
             if len(names) <= _FEW_NAMES:
-                self._naming_extension[path] = any(name in source for name in names)
+                self._naming_extension[path] = any(map(self.searcher(path), names))
             else:
-                self._naming_extension[path] = not names.isdisjoint(source.translate(_WORDS_ONLY).split())
+                self._naming_extension[path] = not names.isdisjoint(self.source(path).translate(_WORDS_ONLY).split())
         return self._naming_extension[path]
 
     def imports_at(self, file: str, line: int) -> bool:
@@ -609,7 +617,7 @@ class PythonCode(Struct, dict=True):
     def torch_uses(self, path: str) -> frozenset[str]:
         """Return the names below ``torch`` that a source mentions."""
         if path not in self._torch_uses:
-            self._torch_uses[path] = torch_uses(self.source(path))
+            self._torch_uses[path] = torch_uses(self.source(path), has=self.searcher(path))
         return self._torch_uses[path]
 
     def operator_uses(self, path: str) -> tuple[tuple[str, CallText | None], ...]:
@@ -625,7 +633,8 @@ class PythonCode(Struct, dict=True):
             # Most sources import few of those that any of them imports.
             others = None if package in COMPANIONS else self.other_names
             is_used = others is None or package in others.tops_in(path)
-            uses = torch_uses(self.source(path), package.encode()) if is_used else frozenset[str]()
+            has = self.searcher(path)
+            uses = torch_uses(self.source(path), package.encode(), has) if is_used else frozenset[str]()
             self._companion_uses[path, package] = uses
         return self._companion_uses[path, package]
 
@@ -633,9 +642,7 @@ class PythonCode(Struct, dict=True):
     def companions(self) -> tuple[str, ...]:
         """The packages next to torch that its sources mention, and that it does not bring along."""
         return tuple(
-            package
-            for package in COMPANIONS
-            if self.locate(package) is None and any(package.encode() in self.source(file) for file in self.sources)
+            package for package in COMPANIONS if self.locate(package) is None and self.sources_with(package.encode())
         )
 
     def uses_emptied(self, path: str) -> bool:
@@ -785,7 +792,7 @@ class PythonCode(Struct, dict=True):
         lines = (*outline.imports, *outline.imports_in_functions)
         if any(f"{taken}.".startswith(f"{name}.") for line in lines for taken in _imported_by(line)):
             return True
-        return any(text.encode() in self.source(path) for text in (f'"{name}', f"'{name}"))
+        return any(map(self.searcher(path), (f'"{name}'.encode(), f"'{name}".encode())))
 
     @cached_property
     def allows_globals(self) -> bool:

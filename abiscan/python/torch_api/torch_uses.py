@@ -11,7 +11,7 @@ from typing import Final
 
 from msgspec import Struct
 
-from abiscan.python.language.scan import FROM, SPACE
+from abiscan.python.language.scan import FROM, SPACE, Has
 from abiscan.regex import regex
 
 _IMPORT: Final = rb"import[ \t]+([^\n#;]*\b%b\b[^\n#;]*)"
@@ -25,9 +25,13 @@ address, is looked at last: the name itself is searched for ten times as fast.
 """
 
 
-def torch_uses(source: bytes, package: bytes = b"torch") -> frozenset[str]:
-    """Return the dotted names below ``torch``, or another package, that a source has: ``torch.nn.Module``."""
-    if package not in source:
+def torch_uses(source: bytes, package: bytes = b"torch", has: Has | None = None) -> frozenset[str]:
+    """Return the dotted names below ``torch``, or another package, that a source has: ``torch.nn.Module``.
+
+    :param has: tells whether a text is in the source
+    """
+    has = source.__contains__ if has is None else has
+    if not has(package):
         return frozenset()
     # ``import torch.nn as nn`` makes ``nn.X`` a use of ``torch.nn.X``. A name may stand for something else further
     # down; then a use is found that is none.
@@ -38,14 +42,12 @@ def torch_uses(source: bytes, package: bytes = b"torch") -> frozenset[str]:
         if full != package:
             names.add(full)
     for alias, full in aliases.items():
-        names.update(full + attributes for attributes in _attributes_of(source, alias))
+        names.update(full + attributes for attributes in (_attributes_of(source, alias) if has(alias + b".") else ()))
     return frozenset(name.decode("utf-8", "replace") for name in names)
 
 
 def _attributes_of(source: bytes, name: bytes) -> set[bytes]:
     """Return what follows a name, with its dots, wherever attributes of it are taken."""
-    if name + b"." not in source:
-        return set()
     return {taken for taken in _taken_of(name).findall(source) if not taken.endswith(_PAGE)}
 
 

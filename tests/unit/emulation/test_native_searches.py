@@ -236,3 +236,24 @@ def test_texts_are_those_of_the_pattern() -> None:
     assert found > 100
     with pytest.raises(ValueError, match="eight"):
         texts(b"", 7, 1000, b"")
+
+
+def test_whether_a_text_is_in_some_content() -> None:
+    source, there = random.Random(4), 0
+    for _ in range(2_000):
+        letters = source.choice((b"ab", b"abcdefgh._\n", bytes(range(256))))
+        content = bytes(source.choices(letters, k=source.choice((0, 3, 4, 30, 600, 5_000))))
+        has = native.searcher(content)
+        for size in range(9):
+            start = source.randrange(len(content) + 1)
+            for text in (content[start : start + size], bytes(source.choices(letters, k=size))):
+                assert has(text) == (text in content), (content, text)
+                there += text in content
+    assert 18_000 < there < 30_000
+    with pytest.raises(TypeError):
+        has("text")  # type: ignore[arg-type]
+
+
+def test_without_the_native_part_it_is_looked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ABISCAN_NATIVE", "0")
+    assert [native.searcher(b"one two")(text) for text in (b"two", b"three")] == [True, False]
