@@ -8,6 +8,7 @@ at) leaves the machine with it and comes back.
 from __future__ import annotations
 
 import ast
+import functools
 from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager
 from itertools import islice
@@ -86,6 +87,7 @@ def number_items(source: Iterator[object], start: int) -> Iterator[object]:
 
 
 _NOTHING_KEPT: Final[tuple[list[Any], ...]] = ([], [], [])
+_ENDED: Final = object()
 
 
 class GeneratorObject(Lazy):
@@ -148,13 +150,9 @@ class GeneratorObject(Lazy):
             yield self._left()
             return
         self._is_unclear = machine.is_speculative
-        while True:
-            try:
-                item = self.send(machine, None)
-            except Thrown as error:
-                if error.failure.cls is not StopIteration:
-                    raise
-                return
+        self._started = True
+        go_on = functools.partial(self._body.send, None)
+        while (item := self._resume(machine, go_on)) is not _ENDED:
             yield item
 
     def send(self, machine: PythonMachine, value: object) -> object:
@@ -162,7 +160,7 @@ class GeneratorObject(Lazy):
         if value is not None and not self._started:
             raise thrown(TypeError, "can't send non-None value to a just-started generator")
         self._started = True
-        return self._resume(machine, lambda: self._body.send(value))
+        return self._item(self._resume(machine, lambda: self._body.send(value)))
 
     def throw(self, machine: PythonMachine, failure: PythonError) -> object:
         """Raise an exception at the ``yield`` that it is suspended at."""
@@ -170,7 +168,13 @@ class GeneratorObject(Lazy):
         if not self._started:
             self._body.close()
             raise Thrown(failure)
-        return self._resume(machine, lambda: self._body.throw(Thrown(failure)))
+        return self._item(self._resume(machine, lambda: self._body.throw(Thrown(failure))))
+
+    def _item(self, item: object) -> object:
+        """Return what it has yielded; raise what Python does at its end."""
+        if item is _ENDED:
+            raise thrown(StopIteration, *([] if self.result is None else [self.result]))
+        return item
 
     def close(self, machine: PythonMachine) -> None:
         """End it where it is suspended."""
@@ -185,11 +189,12 @@ class GeneratorObject(Lazy):
                 raise
 
     def _resume(self, machine: PythonMachine, action: Callable[[], object]) -> object:
+        """Let it go on; return what it yields, or the sign of its end."""
         if self._is_running:
             raise thrown(ValueError, "generator already executing")
         if len(machine.frames) >= machine.limits.depth:
             machine.gap(f"{self.name} is called too deeply to be followed")
-            raise thrown(StopIteration)
+            return _ENDED
         # While the generator is suspended, the stacks of the machine hold nothing of it. What its body has pushed comes
         # back on top of them before it goes on, and is taken off again when it stops, however it does.
         stacks: tuple[list[Any], ...] = (machine.guards, machine.handling, machine.listeners)
@@ -203,7 +208,7 @@ class GeneratorObject(Lazy):
             return action()
         except StopIteration as end:  # of the body
             self.result = end.value
-            raise thrown(StopIteration, *([] if end.value is None else [end.value])) from None
+            return _ENDED
         except Thrown as error:
             error.failure.at = error.failure.at or machine.place()
             if error.failure.cls is not StopIteration:

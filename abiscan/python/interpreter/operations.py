@@ -284,6 +284,8 @@ def take_item(value: object, index: object) -> object:
 
 def describe_value(value: object) -> str:
     """Return how a condition names a value."""
+    if type(value) is str:
+        return repr(value) if len(value) < 80 else "…"
     if isinstance(value, NotKnown):
         return value.name
     if isinstance(value, (str, int, float, type(None), PurePath)):

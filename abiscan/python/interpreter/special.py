@@ -195,6 +195,8 @@ def type_name(value: object) -> str:
 
 def iterate_over(machine: PythonMachine, value: object) -> Iterator[object] | NotKnown:
     """Return the items of a value, one after the other, as a loop asks for them."""
+    if type(value) in _CONTAINER_TYPES:
+        return _of_container(machine, value)
     # In this order: what the package defines, what is not known, iterators, containers, enumerations, what Python
     # refuses, and models.
     value = machine.settle(value)
@@ -221,6 +223,7 @@ def iterate_over(machine: PythonMachine, value: object) -> Iterator[object] | No
 
 
 _CONTAINERS: Final = (list, dict, tuple, str, bytes, set, frozenset, range, *VIEWS)
+_CONTAINER_TYPES: Final = frozenset(_CONTAINERS)
 
 
 def _of_container(machine: PythonMachine, value: object) -> Iterator[object] | NotKnown:
@@ -232,11 +235,12 @@ def _of_container(machine: PythonMachine, value: object) -> Iterator[object] | N
     if may_lack_items(value):
         return iter([MoreItems(REMAINING.name)])
     if isinstance(value, dict):
-        return _settle_items(machine, _of_keys(value))
+        return _of_keys(value)
     if isinstance(value, VIEWS):
-        return _settle_items(machine, _of_view(value))
+        return _of_view(machine, value)
     if isinstance(value, tuple):
-        return _settle_items(machine, (item for item in list(value) if type(item) is not PossibleItems))
+        items = (item for item in value if type(item) is not PossibleItems)
+        return (machine.settle(item) if type(item) is Deferred else item for item in items)
     if isinstance(value, (set, frozenset)):
         return iter(sorted((item for item in value if type(item) is not PossibleItems), key=describe_value))
     assert isinstance(value, range)
@@ -282,12 +286,15 @@ def marks_in(value: object) -> list[object]:
 _MARKED: Final = (list, tuple, set, frozenset, dict, VIEWS[0])
 
 
-def _of_view(view: Any) -> Iterator[object]:
+def _of_view(machine: PythonMachine, view: Any) -> Iterator[object]:
     mapping = view.mapping
     keys = _of_keys(mapping)
     if isinstance(view, VIEWS[0]):
         return keys
-    return (mapping[key] for key in keys) if isinstance(view, VIEWS[1]) else ((key, mapping[key]) for key in keys)
+    if isinstance(view, VIEWS[2]):
+        return ((key, mapping[key]) for key in keys)
+    values = (mapping[key] for key in keys)
+    return (machine.settle(item) if type(item) is Deferred else item for item in values)
 
 
 def _of_keys(values: Mapping[object, object]) -> Iterator[object]:
@@ -300,10 +307,6 @@ def _of_keys(values: Mapping[object, object]) -> Iterator[object]:
             yield key
     if len(values) != count and keys and MORE_ITEMS.isdisjoint(map(type, values)):
         raise thrown(RuntimeError, "dictionary changed size during iteration")
-
-
-def _settle_items(machine: PythonMachine, values: Iterator[object]) -> Iterator[object]:
-    return (machine.settle(item) if isinstance(item, Deferred) else item for item in values)
 
 
 def _of_iterator(machine: PythonMachine, value: object) -> Iterator[object] | NotKnown:
@@ -694,8 +697,13 @@ def find_key(machine: PythonMachine, container: Collection[object], key: object)
 
     :raises Thrown: the key has no hash
     """
-    if type(key) is str and key in container and REMAINING not in container:
-        return key
+    if type(key) is str:
+        if key in container:
+            if REMAINING not in container:
+                return key
+        elif _has_everyday_keys(machine, container):
+            count_parts(len(container))
+            return ABSENT
     found = _find_among(machine, container, key)
     if found is ABSENT or isinstance(found, NotKnown) or not may_lack_items(container):
         return found
