@@ -16,6 +16,8 @@ from abiscan.python.interpreter.machine import Decision, Exhausted, Limits, Proc
 from abiscan.python.interpreter.models import meta_path
 from abiscan.python.interpreter.questions import AskedWorld
 from abiscan.python.interpreter.values import Instance, PythonModule, Stage, Thrown
+from abiscan.python.language.dynamic_names import absolute_name, may_bind, star_imports
+from abiscan.python.language.grammar import FAILURES
 from abiscan.python.package.installed import Surroundings
 from abiscan.python.package.library import PythonCode
 from abiscan.python.package.model import Answer, LoadedBy, NoResult, Raised, World
@@ -186,10 +188,30 @@ class OtherCode:
             return located is not None and located.file is not None and self._is_not_in(located.file, name)
         if not isinstance(value, PythonModule) or value.file is None or value.stage is not Stage.DONE:
             return False
-        # Whoever imports the name looks for it in an installed source, but for what a function there gives.
-        if self._library.surroundings.source(module) is not None and "__getattr__" not in value.names:
-            return False
-        return self._is_not_in(value.file, name)
+        return not (self._may_be_bound(value, name) or self._library.may_add(module, name))
+
+    def _may_be_bound(self, module: PythonModule, name: str) -> bool:
+        """Whether the text of a module may bind a name, on another way than the one that was followed: its own text, or
+        that of one that it takes all names of.
+        """
+        waiting, seen = [module], set[str]()
+        for giving in waiting:
+            if giving.file is None or giving.file in seen:
+                continue
+            seen.add(giving.file)
+            text = self._library.source(giving.file)
+            if name.encode() in text and may_bind(text, name):
+                return True
+            package = giving.name if giving.folders else giving.name.rpartition(".")[0]
+            try:
+                stars = [absolute_name(package, star) for star in star_imports(text)]
+            except FAILURES:
+                return True
+            others = [self._machine.modules.get(star) for star in stars] if self._machine else []
+            if not all(isinstance(other, PythonModule) for other in others):
+                return True
+            waiting += (other for other in others if isinstance(other, PythonModule))
+        return False
 
     def _error_of_attribute(self, module: str, name: str) -> str | None:
         """Return what Python says of an attribute that an imported module lacks; None if that is not known."""

@@ -132,6 +132,13 @@ def binds_any(machine: PythonMachine, module: PythonModule) -> bool:
     return module.file is not None and _BINDS_ANY.search(machine.library.source(module.file)) is not None
 
 
+def may_have(machine: PythonMachine, module: PythonModule, name: str) -> bool:
+    """Whether a module may have a name that its body does not seem to bind."""
+    if module.open_ or binds_any(machine, module):
+        return True
+    return machine.library.may_be_filled(module.name, name, machine.extensions.values())
+
+
 def hides_binding(machine: PythonMachine, module: PythonModule, name: str) -> bool:
     """Whether a submodule is all that is known by this name, and a body that is yet to run may bind something else."""
     # ``from .f import f`` makes the submodule a name of its package, and then the function. Of a body that was passed
@@ -189,10 +196,7 @@ def of_module(machine: PythonMachine, module: PythonModule, name: str) -> object
             return machine.call(hook, [name], {})
         finally:
             module.asked.discard(name)
-    if module.open_ or hook is not None or binds_any(machine, module):
-        return NotKnown(f"{module.name}.{name}")
-    if machine.library.may_be_filled(module.name, machine.extensions.values()):
-        module.open_ = True
+    if hook is not None or may_have(machine, module, name):
         return NotKnown(f"{module.name}.{name}")
     # From here on the name is certainly absent. The message is that of module_getattro while ``__spec__._initializing``
     # is set.

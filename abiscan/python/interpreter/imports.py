@@ -565,7 +565,7 @@ class PythonInterpreter(Calls):
             return None
         # It is about what the files of the other package have.
         owner, _, last = (module, "", taken) if taken is not None else module.rpartition(".")
-        is_lack = bool(owner) and _says_that_it_lacks(raised, module, taken)
+        is_lack = bool(owner) and raised.says_that_it_lacks(module, taken)
         return None if is_lack and self._may_be_added(owner, last) else raised
 
     def _may_be_added(self, module: str, name: str) -> bool:
@@ -656,7 +656,7 @@ class PythonInterpreter(Calls):
         is_mentioned = self.library.surroundings.mentions(module, name)
         raised = None if is_mentioned else self._error_of_other(module, name)
         if raised is not None:
-            if not _says_that_it_lacks(raised, module, name):
+            if not raised.says_that_it_lacks(module, name):
                 return self._thrown_by_other(raised, module)
             lacking = NotKnown("the text of the error") if raised.of_attribute is None else raised.of_attribute
         elif not self._surely_lacks(module, name):
@@ -698,7 +698,7 @@ class PythonInterpreter(Calls):
             return self.import_module(submodule)
         if self.modules.get(submodule) is not None:
             return self.modules[submodule]
-        if module.open_ or attributes.binds_any(self, module):
+        if attributes.may_have(self, module, name):
             return NotKnown(submodule)
         lacking = thrown(ImportError, f"cannot import name '{name}' from {self._describe_module(module)}")
         # import_from drops the error of ``__getattr__``, and with it the reason.
@@ -809,12 +809,6 @@ def _is_too_old(library: PythonCode, files: Iterable[str], world: World) -> bool
             return False
         python = world.newest_python
     return any(library.too_new(file, python) is not None for file in files)
-
-
-def _says_that_it_lacks(raised: Raised, module: str, name: str | None) -> bool:
-    """Whether the error of an import says that a module is not there, or does not have a name."""
-    lacking = f"No module named {module!r}" if name is None else f"cannot import name {name!r} from {module!r}"
-    return (raised.message or "").startswith(lacking)
 
 
 def _absent_module(name: str) -> Thrown:

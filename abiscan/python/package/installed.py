@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from pathlib import Path
 from types import ModuleType
 from typing import Final
@@ -27,7 +27,7 @@ from abiscan.python.package.model import Answer, Raised
 from abiscan.python.package.sources import entry_points_in, normalized
 from abiscan.python.package.systems import LINUX, WINDOWS
 from abiscan.python.package.torch_imports import find_absent
-from abiscan.python.torch_api.compiled_names import may_name
+from abiscan.python.torch_api.compiled_names import may_add, may_name, names_module
 from abiscan.regex import regex
 
 _MODULES_UNSEEN: Final = regex(rb"sys\.modules|__path__|meta_path|path_hooks")
@@ -135,6 +135,16 @@ class Surroundings(Struct, frozen=True, kw_only=True, dict=True):
         if key not in self._known:
             self._known[key] = self._source_has(module, name)
         return self._known[key]
+
+    def lacks(self, module: str, name: str | None) -> bool:
+        """Whether an installed module is certainly not there, or lacks a name: by its text, and where that does not say
+        it, by what importing it does.
+        """
+        there = self.has(module, name)
+        if there is not None:
+            return not there
+        raised = self.import_error(module, name)
+        return raised is not None and raised.says_that_it_lacks(module, name)
 
     def absent_for_torch(self, module: str) -> str | None:
         """Return the module that a module of torch imports and that is not installed; None if none is known to be.
@@ -382,7 +392,8 @@ class Surroundings(Struct, frozen=True, kw_only=True, dict=True):
         # Those that are compiled are asked last, and most names are found before.
         in_python = sorted(stars, key=lambda star: (self.source(star) is None, star))
         is_lacking = all(star != module and self._lacks_for_others(star, name) for star in in_python)
-        return False if is_lacking and not self._is_set_around(module, name) else None
+        is_set = not is_lacking or self._is_set_around(module, name) or self._is_set_by_libraries(module, name)
+        return None if is_set else False
 
     def _is_set_around(self, module: str, name: str) -> bool:
         """Whether a package that a module is in may set an attribute of that name, or what it imports first does:
@@ -399,6 +410,21 @@ class Surroundings(Struct, frozen=True, kw_only=True, dict=True):
                 return True
             around = around.rpartition(".")[0]
         return False
+
+    def _is_set_by_libraries(self, module: str, name: str) -> bool:
+        """Whether an extension module of its package may give a module a name."""
+        if module not in self._naming:
+            base = self._path_of_module(module.partition(".")[0])
+            folders = observed_fs.walk_folder(base) if base is not None and observed_fs.is_dir(base) else ()
+            files = (Path(folder, file) for folder, _, files in folders for file in files)
+            libraries = (path for path in files if _is_extension(path.name[path.name.find(".") :], self.python))
+            self._naming[module] = [path for path in libraries if names_module(observed_fs.read_file(path), module)]
+        return any(may_add(observed_fs.read_file(path), module, name) for path in self._naming[module])
+
+    @functools.cached_property
+    def _naming(self) -> dict[str, Sequence[Path]]:
+        """The extension modules that have the names of the modules as texts which were asked for."""
+        return {}
 
     def _is_given_by_others(self, module: str) -> bool:
         """Whether a package around a module sets attributes by names that it computes, or something that the module

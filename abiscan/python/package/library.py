@@ -33,6 +33,7 @@ from abiscan.python.package.installed import Surroundings
 from abiscan.python.package.model import Answer
 from abiscan.python.package.other_names import OtherNames
 from abiscan.python.package.sources import PackageFiles, normalized, requirements, specifier_of
+from abiscan.python.torch_api.compiled_names import may_add
 from abiscan.python.torch_api.operator_calls import FAKES, OPERATORS, list_operators
 from abiscan.python.torch_api.torch_names import COMPANIONS
 from abiscan.python.torch_api.torch_uses import CallText, torch_uses
@@ -180,7 +181,6 @@ class PythonCode(Struct, dict=True):
     """The sources that have a text: several rules look for the same."""
     _may_set: dict[str, bool] = field(default_factory=dict)
     _may_add: dict[tuple[str, str], bool] = field(default_factory=dict)
-    _texts_in: dict[tuple[str, str], bool] = field(default_factory=dict)
     _may_import: dict[str, bool] = field(default_factory=dict)
     _postponing: dict[str, bool] = field(default_factory=dict)
 
@@ -609,6 +609,10 @@ class PythonCode(Struct, dict=True):
         """Whether a module of another package is there and has a name; None if that package's source does not tell."""
         return None if self.find(module.partition(".")[0]) is not None else self.surroundings.has(module, name)
 
+    def installed_lacks(self, module: str, name: str | None) -> bool:
+        """Whether a module of another package is certainly not there, or lacks a name: see ``Surroundings.lacks``."""
+        return self.find(module.partition(".")[0]) is None and self.surroundings.lacks(module, name)
+
     @cached_property
     def other_names(self) -> OtherNames | None:
         """The names of the packages that its sources import; None if it is not known which of them are there."""
@@ -804,22 +808,18 @@ class PythonCode(Struct, dict=True):
         written = re.compile(rb"""["'.]%s["']""" % re.escape(name.rpartition(".")[2].encode()))
         return any(written.search(self.source(path)) for path in self.sources_with(b"sys.modules"))
 
-    def may_be_filled(self, module: str, extensions: Iterable[str]) -> bool:
-        """Whether an extension module may set names of a module in Python: it has that dotted name as a text.
+    def may_be_filled(self, module: str, name: str, extensions: Iterable[str]) -> bool:
+        """Whether one of some extension modules may give a module in Python a name.
 
-        numpy's C code adds its classes to ``numpy.dtypes``. A name without a dot says nothing: it is that of a
-        namespace of operators, too. Files that are larger than any text are not searched.
+        Files that are larger than any text are not searched.
         """
-        return "." in module and any(self._has_text(path, module) for path in extensions)
+        return any(self._may_fill(path, module, name) for path in extensions)
 
-    def _has_text(self, path: str, text: str) -> bool:
-        """Whether a library has a text of its own, which is asked again for each name that a module lacks."""
-        if (path, text) not in self._texts_in:
-            try:
-                self._texts_in[path, text] = b"\0%b\0" % text.encode() in self.files.sources.read(path)
-            except InputError:
-                self._texts_in[path, text] = False
-        return self._texts_in[path, text]
+    def _may_fill(self, path: str, module: str, name: str) -> bool:
+        try:
+            return may_add(self.files.sources.read(path), module, name)
+        except InputError:
+            return False
 
     def may_set_computed(self, cls: str) -> bool:
         """Whether code of the package may set attributes of a class of torch by names that it computes."""

@@ -82,6 +82,11 @@ class Raised(Struct, frozen=True, kw_only=True):
     of_attribute: str | None = None
     exact: bool = True
 
+    def says_that_it_lacks(self, module: str, name: str | None) -> bool:
+        """Whether it says that a module is not there, or does not have a name."""
+        lacking = f"No module named {module!r}" if name is None else f"cannot import name {name!r} from {module!r}"
+        return (self.message or "").startswith(lacking)
+
 
 class Answer(enum.Enum):
     """What the world answers where it cannot say yes or no."""

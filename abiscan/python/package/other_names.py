@@ -42,8 +42,8 @@ class ImportingCode(Protocol):
         """Return the module of the package that has a name; None if there is none."""
         ...
 
-    def installed_has(self, module: str, name: str | None) -> bool | None:
-        """Whether a module of another package is there and has a name; None if that is not known."""
+    def installed_lacks(self, module: str, name: str | None) -> bool:
+        """Whether a module of another package is certainly not there, or lacks a name."""
         ...
 
     def may_add(self, module: str, name: str) -> bool:
@@ -62,7 +62,7 @@ class ImportingCode(Protocol):
 class OtherNames:
     """The names of the packages that a package imports and that are there.
 
-    A name is only taken for absent where the text of its module says so: no code of others is run for it.
+    A name is only taken for absent where the text of its module says so, or the reading of its package.
     """
 
     def __init__(self, library: ImportingCode) -> None:
@@ -132,7 +132,7 @@ class _OtherModules:
 
     def is_module(self, name: str) -> bool:
         """Whether there may be a module."""
-        return self._library.installed_has(name, None) is not False
+        return not self._library.installed_lacks(name, None)
 
     def lacks(self, module: str, name: str) -> bool:
         """Whether a module certainly lacks a name, which no code that is read adds to it."""
@@ -140,7 +140,7 @@ class _OtherModules:
         if key not in self._lacks:
             self._lacks[key] = (
                 not self._library.surroundings.mentions(module, name)
-                and self._library.installed_has(module, name) is False
+                and self._library.installed_lacks(module, name)
                 and not self._may_be_added(module, name)
             )
         return self._lacks[key]

@@ -70,6 +70,19 @@ def may_name(library: bytes, name: bytes) -> bool:
     return not tables or any(sign in table for table in tables for sign in (name, *_NAMES_ELSEWHERE))
 
 
+def may_add(library: bytes, module: str, name: str) -> bool:
+    """Whether an extension module may give a module that is written in Python a name: it has both as texts, the name
+    perhaps as the end of another: numpy's C code adds ``numpy.dtypes.Float64DType``, and that of pandas a capsule.
+    """
+    ends = (b"%b%b\0" % (before, name.encode()) for before in (b"\0", b"."))
+    return names_module(library, module) and any(end in library for end in ends)
+
+
+def names_module(library: bytes, module: str) -> bool:
+    """Whether an extension module has the name of a module as a text."""
+    return b"\0%b\0" % module.encode() in library
+
+
 def _tables_in(library: memoryview) -> Iterator[bytes]:
     for match in itertools.islice(_TABLE.finditer(library), _MOST_TABLES):
         stream = zlib.decompressobj()

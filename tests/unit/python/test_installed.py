@@ -301,6 +301,24 @@ def test_a_hook_that_is_nested_too_deeply_may_give_any_name(tmp_path: Path) -> N
     assert Surroundings(folders=(tmp_path,), python=(3, 11)).has("deep", "absent") is None
 
 
+@pytest.mark.parametrize(
+    ("content", "answer"),
+    [
+        # As pandas/_libs/src/parser/pd_parser.c does: PyObject_SetAttrString(pandas, "_added", …)
+        (b"\0pandas\0PyObject_SetAttrString\0pandas._added\0", None),
+        (b"\0pandas\0_added\0", None),
+        (b"\0pandas\0_added_later\0", False),
+        (b"\0_added\0", False),
+    ],
+)
+def test_an_extension_module_may_add_names_to_its_package(tmp_path: Path, content: bytes, answer: bool | None) -> None:
+    (tmp_path / "pandas/_libs").mkdir(parents=True)
+    (tmp_path / "pandas/__init__.py").write_text("from pandas._libs import parser\n", encoding="utf-8")
+    (tmp_path / "pandas/_libs/parser.cpython-311-x86_64-linux-gnu.so").write_bytes(content)
+    around = Surroundings(installed=installed_in((tmp_path,), (3, 11)), folders=(tmp_path,), python=(3, 11))
+    assert around.has("pandas", "_added") is answer
+
+
 def test_no_name_of_a_real_compiled_module_is_said_to_be_absent() -> None:
     site = Path(msgspec.__file__).parent.parent
     around = Surroundings(folders=(site,), python=(sys.version_info.major, sys.version_info.minor))

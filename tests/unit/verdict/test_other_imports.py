@@ -57,6 +57,11 @@ sys.modules[__name__] = Lazy(__name__, globals()["__file__"], {"part": ["Thing"]
 sys.meta_path.append(Finder())
 """
 """As in transformers 5: an object in the place of the module, and a finder for modules that had another name."""
+FILLED = {
+    "other/__init__.py": "import sys\nfrom enum import Enum\nclass Mode(Enum):\n    NEAREST = 0\n"
+    "module = sys.modules[__name__]\nfor member in Mode:\n    setattr(module, member.name, member.value)\n"
+}
+"""As in PIL.Image: a module that is given the names of an enumeration."""
 BREAKS = {
     "missing": {"other/__init__.py": "import absent\n"},
     "below": {"other/__init__.py": "from .part import thing\n", "other/part.py": "from absent.part import thing\n"},
@@ -107,6 +112,7 @@ BREAKS = {
     },
     "an attribute that a module lacks": {"other/__init__.py": "import further\n", "further.py": "here = 1\n"},
     "an attribute that a lazy module lacks": {"other/__init__.py": LAZY, "other/part.py": "Thing = 1\n"},
+    "an attribute that a loop does not set": FILLED,
     "an attribute that has moved": {
         "other/__init__.py": "class Moved(ImportError): ...\n"
         "def __getattr__(name):\n    raise Moved(f'{name} has moved')\n",
@@ -117,6 +123,13 @@ BREAKS = {
     },
 }
 WORKS = {
+    "an attribute that a loop sets": FILLED,
+    "a name that a star may bring, on another way": {
+        "other/__init__.py": "import sys\nif 'OTHER' in __import__('os').environ:\n    from .more import *\n"
+        "else:\n    from .part import *\nsys.modules[__name__].x = 1\n",
+        "other/part.py": "try:\n    import unicodedata\n    Gone = 1\nexcept ImportError:\n    pass\n",
+        "other/more.py": "Gone = 1\n",
+    },
     "a name of a lazy module": {"other/__init__.py": LAZY, "other/part.py": "Thing = 1\n"},
     "a module that a finder has": {"other/__init__.py": LAZY, "other/part.py": "Thing = 1\n"},
     "a name that a function from elsewhere gives": {
@@ -274,6 +287,9 @@ def test_the_import_of_another_package_raises_what_python_raises(tmp_path: Path,
         "an attribute that a module lacks": "import other, further; further.gone",
         "an attribute that a lazy module lacks": "import other; other.Gone",
         "an attribute that has moved": "import other; other.Gone",
+        "an attribute that a loop sets": "import other; other.NEAREST",
+        "an attribute that a loop does not set": "import other; other.ANTIALIAS",
+        "a name that a star may bring, on another way": "from other import Gone",
         "an attribute of a lazy module": "import other; other.Thing",
         "an attribute that the code sets": "import further; further.gone = 1; further.gone",
         "an attribute that another module sets": "import other, further; further.gone",

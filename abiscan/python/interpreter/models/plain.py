@@ -32,7 +32,6 @@ from abiscan.python.interpreter.values import (
     NotKnown,
     PythonError,
     PythonFunction,
-    PythonModule,
     Thrown,
     Why,
     Wrapped,
@@ -83,9 +82,6 @@ class LoadedModules(Modelled):
         if args and args[0] == "torch":
             return machine.import_module("torch")
         module = machine.modules.get(str(args[0])) if args else None
-        # Whoever takes a module out of the table may set any name on it.
-        if isinstance(module, PythonModule):
-            module.open_ = True
         return module or NotKnown(f"sys.modules[{describe_value(args[0]) if args else ''}]")
 
     def _model_has(self, machine: PythonMachine, args: Args, _kwargs: Kwargs) -> object:
