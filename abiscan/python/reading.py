@@ -40,7 +40,7 @@ from abiscan.python.package.model import (
     Reading,
     World,
 )
-from abiscan.python.package.sources import PackageFiles, PackageSources, is_for_users, is_test
+from abiscan.python.package.sources import PackageFiles, PackageSources, is_test
 from abiscan.python.package.systems import LINUX, PythonSystem
 from abiscan.python.torch_api.torch_names import TorchNames
 from abiscan.regex import regex
@@ -359,7 +359,7 @@ def _others_of(code: PythonCode) -> Iterator[Sequence[TorchNames]]:
     """Yield the names of each other package that is there and that a package imports."""
     others = code.other_names
     if others is not None:
-        tops = dict.fromkeys(top for file in code.sources if is_for_users(file) for top in others.tops_in(file))
+        tops = dict.fromkeys(top for file in code.sources if code.is_for_users(file) for top in others.tops_in(file))
         yield from ((others.of(top),) for top in tops)
 
 

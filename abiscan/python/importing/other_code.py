@@ -162,7 +162,7 @@ class OtherCode:
 
     def _is_nowhere(self, module: str, raised: Raised) -> bool:
         """Whether an error says that a module is not there, in a package that was imported, and no finder has it."""
-        if self._machine is None or raised.message != f"No module named {module!r}":
+        if self._machine is None or not raised.says_that_it_lacks(module, None):
             return False
         around, _, last = module.rpartition(".")
         if self._library.surroundings.has(around, last):

@@ -34,7 +34,6 @@ from abiscan.python.later.mentions import (
 from abiscan.python.later.settled_conditions import SettledConditions
 from abiscan.python.package.added_names import may_set_in
 from abiscan.python.package.library import PythonCode
-from abiscan.python.package.sources import is_for_users
 from abiscan.python.torch_api.changed_defaults import BY_FUNCTION, REMOVED_METHOD, may_need_default
 from abiscan.python.torch_api.operator_calls import (
     ATEN,
@@ -121,7 +120,7 @@ def _open_mentions(
     missing: dict[str, set[str]] = {}
     lacking = names.lacking(code.all_torch_uses)
     for file in code.sources:
-        uses = code.torch_uses(file) if is_for_users(file) else frozenset[str]()
+        uses = code.torch_uses(file) if code.is_for_users(file) else frozenset[str]()
         other_uses = (
             (*_options_in(code.source(file), uses), *_attributes_in(code.searcher(file), uses, names)) if uses else ()
         )
@@ -131,7 +130,7 @@ def _open_mentions(
                 missing.setdefault(name, set()).add(file)
     requested = {name: files for name, files in missing.items() if names.was_there(name)}
     if names.has_module(ITEMSIZE_SINCE) is False:
-        files = {file for file in code.sources if is_for_users(file) and _may_ask_dtypes(code, file)}
+        files = {file for file in code.sources if code.is_for_users(file) and _may_ask_dtypes(code, file)}
         requested |= {ITEMSIZE: files} if files else {}
     called = _doubtful_calls(code, names)
     for method, file in (*_calls_with_lists(code, names), *_calls_of_removed(code, names)):
@@ -175,7 +174,7 @@ def _operators_in(
 
 def _doubtful_operators(code: PythonCode, operators: KnownOperators) -> Iterator[tuple[str, str, bool]]:
     """Yield the operators that are missing, or whose calls may be rejected: the source, and whether it is a call."""
-    for file in filter(is_for_users, code.sources):
+    for file in filter(code.is_for_users, code.sources):
         for use, call in code.operator_uses(file):
             lacking = operators.lacking(use)
             if lacking is not None:
@@ -240,7 +239,7 @@ def _open_mentions_of(code: PythonCode, versions: Sequence[TorchNames], settled:
     """Return the uses of names of another package that each of some versions lacks, and that nothing guards there."""
     missing: dict[str, list[str]] = {}
     for file in code.sources if versions else ():
-        uses = code.companion_uses(file, versions[0].top) if is_for_users(file) else ()
+        uses = code.companion_uses(file, versions[0].top) if code.is_for_users(file) else ()
         for use in uses:
             lacking = {lacking_part(names, use) for names in versions}
             name = next(iter(lacking)) if len(lacking) == 1 else None
@@ -258,7 +257,7 @@ def _doubtful_calls(code: PythonCode, names: TorchNames) -> dict[str, set[str]]:
         default = changed if changed is not None and names.has(*changed.sign) is True else None
         if callee is None:
             gone = gone_keywords(names, use) if _is_compiled(names, use) else frozenset[str]()
-            for file in filter(is_for_users, code.files_using(use) if default or gone else ()):
+            for file in filter(code.is_for_users, code.files_using(use) if default or gone else ()):
                 calls = list_calls(code.source(file), use.rpartition(".")[2].encode())
                 if default or any(not gone.isdisjoint(call.keywords) for call in calls):
                     doubtful.setdefault(use, set()).add(file)
@@ -268,7 +267,7 @@ def _doubtful_calls(code: PythonCode, names: TorchNames) -> dict[str, set[str]]:
         others = [other for other in others if not own.takes_all_of(other)]
         is_removed = says_it_is_gone(use, callee)
         looked_at = bool(others) or is_removed or default is not None
-        files = [file for file in code.files_using(use) if is_for_users(file)] if looked_at else []
+        files = [file for file in code.files_using(use) if code.is_for_users(file)] if looked_at else []
         for file in files:
             calls = list_calls(code.source(file), use.rpartition(".")[2].encode())
             if any(
@@ -284,7 +283,7 @@ def _calls_with_lists(code: PythonCode, names: TorchNames) -> Iterator[tuple[str
     if names.operators is None:
         return
     operators, lost = names.operators(), dict[str, bool]()
-    for file in filter(is_for_users, code.sources):
+    for file in filter(code.is_for_users, code.sources):
         for method in methods_with_lists(code.source(file)) if code.torch_uses(file) else ():
             if method not in lost:
                 definition = f"def {method}(".encode()  # of a class that may be the one that is meant
@@ -302,7 +301,7 @@ def _calls_of_removed(code: PythonCode, names: TorchNames) -> Iterator[tuple[str
         own = re.compile(rb"(?m)^[ \t]+def %b\(" % method)
         files = code.sources_with(b".%b(" % method)
         if files and not any(own.search(code.source(file)) for file in code.sources_with(method)):
-            calling = (file for file in files if is_for_users(file) and code.torch_uses(file))
+            calling = (file for file in files if code.is_for_users(file) and code.torch_uses(file))
             yield from ((f"{METHODS}{REMOVED_METHOD}", file) for file in calling)
 
 

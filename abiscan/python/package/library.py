@@ -32,7 +32,14 @@ from abiscan.python.package.call_records import KeptCalls
 from abiscan.python.package.installed import Surroundings
 from abiscan.python.package.model import Answer
 from abiscan.python.package.other_names import OtherNames
-from abiscan.python.package.sources import PackageFiles, normalized, requirements, specifier_of
+from abiscan.python.package.sources import (
+    PackageFiles,
+    is_for_users,
+    normalized,
+    program_part,
+    requirements,
+    specifier_of,
+)
 from abiscan.python.torch_api.compiled_names import may_add
 from abiscan.python.torch_api.operator_calls import FAKES, OPERATORS, list_operators
 from abiscan.python.torch_api.torch_names import COMPANIONS
@@ -347,6 +354,30 @@ class PythonCode(Struct, dict=True):
     def sources(self) -> tuple[str, ...]:
         """The source files that its users may import."""
         return tuple(self.files.importable_sources(self.modules))
+
+    def is_for_users(self, file: str) -> bool:
+        """Whether users may import or call what is in a source: by its path, or because a source for users imports it,
+        as ``tool/predictor.py`` may be all that there is.
+        """
+        return is_for_users(file) or file in self._imported_programs
+
+    @cached_property
+    def _imported_programs(self) -> frozenset[str]:
+        """The sources that seem to be programs by their paths, and that those for users import."""
+        # Whoever imports one names its folder, or is in it.
+        words = {word for word in map(program_part, self.sources) if word}
+        naming = {file for word in words for file in self.sources_with(word.encode())}
+        waiting, found = sorted(filter(is_for_users, naming)), set[str]()
+        for file in waiting:
+            outline, package = self.outline(file), package_of(file)
+            for line in (*outline.imports, *outline.imports_in_functions):
+                for target in self.resolved(line, package).targets:
+                    located = self.locate(target)
+                    path = located.file if located is not None and not located.extension else None
+                    if path is not None and path not in found and program_part(path):
+                        found.add(path)
+                        waiting.append(path)
+        return frozenset(found)
 
     def sources_with(self, text: bytes) -> list[str]:
         """Return the sources that have a text."""

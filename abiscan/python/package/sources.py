@@ -253,7 +253,13 @@ class PackageFiles:
 @lru_cache(maxsize=_MOST_PATHS)  # many look at the same sources
 def is_for_users(file: str) -> bool:
     """Whether users may import or call what is in a source of a package, by its path: it is no test, nor a program."""
-    return not (is_test(file) or _PROGRAM.search(file))
+    return not (is_test(file) or program_part(file))
+
+
+def program_part(file: str) -> str | None:
+    """Return the part of a path by which a source seems to be a program, or one for developers; None if it is none."""
+    found = _PROGRAM.search(file)
+    return found[2] if found else None
 
 
 def is_test(file: str) -> bool:

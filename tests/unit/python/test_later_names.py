@@ -1242,3 +1242,17 @@ def test_dimensions_that_are_passed_on(dim: str, body: str, release: str, *, tol
     found = all_uses({"pack/__init__.py": SQUEEZE.format(dim=dim) + body}, release)
     error = "squeeze() received an invalid combination of arguments"
     assert [(use.error, use.doubtful) for use in found] == ([(error, True)] if told else [])
+
+
+@pytest.mark.parametrize(("imports", "is_used"), [("from .tool.further import f\n", True), ("", False)])
+def test_what_seems_to_be_a_program_is_for_users_if_the_package_imports_it(imports: str, is_used: bool) -> None:
+    """The API of vietocr is in ``vietocr/tool``."""
+    files = {
+        "pkg/__init__.py": imports,
+        "pkg/tool/__init__.py": "",
+        "pkg/tool/further.py": "from .innermost import f\n",
+        "pkg/tool/innermost.py": "def f():\n    from torch._six import inf\n    return inf\n",
+    }
+    world = FakeWorld(torch_names=embedded_names.names("2.13.0"))
+    found = PackageReader(TextSources(files), ["pkg"]).later_uses(world)
+    assert [use.file for use in found] == ["pkg/tool/innermost.py"] * is_used
