@@ -403,6 +403,9 @@ class _Loads:
         opened = self._setting.loader.open(moment.process, location)
         resolution = resolve_load(moment.process, opened, self._checker.resolver)
         result = self._found(path, location, resolution, moment)
+        # A library whose name does not show what it is may use torch all the same.
+        if result.words is not None and self._setting.release.judged_as is not None:
+            return LoadAttempt(path=path, words=None, unreadable=True)
         machine, imported = self._setting.release.machine, loader is LoadedBy.IMPORT
         if result.words is None and (
             end := self._checker.illegal(self._target, machine, resolution, imported=imported)

@@ -244,3 +244,22 @@ def test_a_name_that_only_a_part_binds_which_did_not_run(code: str, *, fails: bo
     future = f"from __future__ import annotations\n{ABSENT_HERE}{code}"
     (later,) = reading_of({"p/__init__.py": future}, FakeWorld(python=(3, 11))).imports
     assert isinstance(later.raised, Raised) is ("C(nn" in code)
+
+
+@pytest.mark.parametrize(("version", "message"), [("1", None), ("2", "_ext.so.2: cannot open shared object file")])
+def test_a_library_that_an_extension_of_an_egg_loads(version: str, message: str | None) -> None:
+    """As setuptools writes it: Python has the words for a file that is not there from ``dlopen``."""
+    bootstrap = (
+        "def __bootstrap__():\n    global __bootstrap__, __loader__, __file__\n"
+        "    import pkg_resources, imp\n"
+        f"    __file__ = pkg_resources.resource_filename(__name__, '_ext.so.' + {version!r})\n"
+        "    __loader__ = None; del __bootstrap__, __loader__\n"
+        "    imp.load_dynamic(__name__, __file__)\n__bootstrap__()\n"
+    )
+    files = {"pkg/__init__.py": "import torch, _ext\nclass A(_ext.A): ...\n", "_ext.py": bootstrap, "_ext.so.1": ""}
+    outcome = reading_of(files, FakeWorld(python=(3, 9))).imports[0]
+    raised = outcome.raised
+    assert (None if raised is None else isinstance(raised, Raised) and raised.exception) == (message and "ImportError")
+    if isinstance(raised, Raised):
+        assert message is not None
+        assert message in (raised.message or "")

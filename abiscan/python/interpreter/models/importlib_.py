@@ -48,13 +48,14 @@ from abiscan.python.package.torch_imports import comes_with_torch
 class Spec(Modelled):
     """A module's spec: where it is, and whether its loader takes the file for Python code."""
 
-    __slots__ = ("folders", "is_open", "is_source", "name", "origin")
+    __slots__ = ("folders", "is_library", "is_open", "is_source", "name", "origin")
 
     def __init__(
         self, name: str, origin: str | None, folders: tuple[str, ...] = (), *, is_source: bool | None = None
     ) -> None:
         self.name, self.origin, self.folders, self.is_open = name, origin, folders, False
         self.is_source = (origin or "").endswith(".py") if is_source is None else is_source
+        self.is_library = is_source is False  # whatever the name of the file
 
     def get_attribute(self, machine: PythonMachine, name: str) -> object:
         """Return its name and its places."""
@@ -188,7 +189,7 @@ def _make_module(machine: PythonMachine, spec: Spec) -> object:
     """Return the module of a spec; that of an extension is loaded as it is made."""
     # ``create_module`` of an extension loads the library (Lib/importlib/_bootstrap_external.py, ExtensionFileLoader);
     # ``exec_module`` only runs slots of its initialisation.
-    if not spec.is_source and machine.files.system.libraries.search(spec.origin or ""):
+    if spec.is_library or (not spec.is_source and machine.files.system.libraries.search(spec.origin or "")):
         loading.load_library(machine, spec.origin, LoadedBy.IMPORT)
     inside = machine.files.inside(spec.origin) if spec.origin else None
     if inside is None or inside not in machine.files.members or not spec.is_source:
@@ -232,7 +233,12 @@ def _from_loader(_machine: PythonMachine, args: Args, kwargs: Kwargs) -> object:
 
 def _load_dynamic(machine: PythonMachine, args: Args, kwargs: Kwargs) -> object:
     loader = _extension_loader(machine, args, kwargs)
-    return _make_module(machine, loader.spec) if isinstance(loader, SpecLoader) else NotKnown("imp.load_dynamic()")
+    if not isinstance(loader, SpecLoader):
+        return NotKnown("imp.load_dynamic()")
+    # As _load in Lib/importlib/_bootstrap.py: it takes the place of a module that had its name.
+    module = machine.modules[loader.spec.name] = _make_module(machine, loader.spec)
+    machine.forget_names()
+    return module
 
 
 def _load_source(machine: PythonMachine, args: Args, kwargs: Kwargs) -> object:
@@ -318,6 +324,18 @@ def _model_files(machine: PythonMachine, args: Args, kwargs: Kwargs) -> object:
     if located is None or not located.folders:
         return NotKnown(f"importlib.resources.files({describe_value(anchor)})")
     return machine.files.system.path_class(machine.files.system.place(located.folders[0]))
+
+
+def _file_of_resource(machine: PythonMachine, args: Args, kwargs: Kwargs) -> object:
+    """Execute ``pkg_resources.resource_filename``: a path next to the source of a module, whether or not it exists.
+
+    So do the modules that setuptools writes for the extension modules of an egg.
+    """
+    name, resource = (take_argument(args, kwargs, i, word) for i, word in enumerate(("package_or_requirement", "name")))
+    module = machine.modules.get(name) if isinstance(name, str) else None
+    if isinstance(module, PythonModule) and module.file is not None and isinstance(resource, str):
+        return machine.files.system.place(posixpath.join(posixpath.dirname(module.file), resource))
+    return NotKnown(f"pkg_resources.resource_filename({', '.join(map(describe_value, args))})")
 
 
 def _of_distribution(subject: str) -> Model:
@@ -556,6 +574,9 @@ MODELS: dict[str, Callable[[PythonMachine], object]] = {
     "importlib.metadata": _make_metadata,
     "importlib_metadata": _make_metadata,
     "importlib.resources": _make_resources,
+    "pkg_resources": lambda _machine: Namespace(
+        "pkg_resources", native_functions("pkg_resources", resource_filename=_file_of_resource)
+    ),
     "runpy": lambda _machine: Namespace("runpy", native_functions("runpy", run_path=_run_path, run_module=_run_module)),
     "imp": lambda _machine: Namespace(
         "imp", native_functions("imp", load_dynamic=_load_dynamic, load_source=_load_source)
