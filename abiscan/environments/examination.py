@@ -20,6 +20,7 @@ from abiscan.environments.model import (
     WholeEnvironment,
     defers_imports,
     imports_at_once,
+    is_gone,
     mentions_import,
     modules_of,
 )
@@ -33,11 +34,12 @@ from abiscan.inputs.session import Session
 from abiscan.inputs.sources import uses_torch
 from abiscan.inputs.system import count_processors
 from abiscan.inputs.version import number_of
-from abiscan.python.package.installed import Surroundings, installed_in
-from abiscan.python.package.model import Answer, Raised
+from abiscan.python.package.installed import Surroundings, installed_in, is_in
+from abiscan.python.package.model import PROCESS_ENDS, Answer, Raised
 from abiscan.python.torch_api.torch_names import TorchNames
 from abiscan.results.doctor import DistributionState, ModuleState, Origin
 from abiscan.results.package import ImportFailure, PackageResult, PackageVerdict
+from abiscan.results.verdict import How
 from abiscan.torches import embedded_names
 from abiscan.torches.torch import EmbeddedTorch, InstalledTorch, Torch, TorchChoice
 from abiscan.verdict.hardware import cpu_question
@@ -123,11 +125,20 @@ class ExaminedDistribution(Struct, frozen=True, kw_only=True):
     def raises(self) -> Raised | None:
         """The same, as others see it that import it."""
         error = self.error
-        if error is None or error.exception is None:
+        if error is None:
             return None
         return Raised(
-            exception=error.exception, message=error.message, at=None, of_other=error.of_package, exact=error.exact
+            exception=error.exception or PROCESS_ENDS,
+            message=error.message,
+            at=None,
+            of_other=error.of_package,
+            exact=error.exact,
         )
+
+    @property
+    def fails_for_another(self) -> bool:
+        """Whether its import ends in that of another package."""
+        return self.error is not None and self.error.of_package is not None
 
     @property
     def modules(self) -> frozenset[str]:
@@ -255,24 +266,26 @@ def examine(
         rows |= {row.name: row for row in _check_all(environment, waiting, find, session, first_here=not errors)}
         read |= {canonicalize_name(item.name) for item in waiting}
         failing = [row for row in rows.values() if row.raises is not None and not row.modules & errors.keys()]
-        for row in failing:
+        for row in rows.values():
             errors |= dict.fromkeys(row.modules, row.raises) if row.raises else {}
         broken, waiting = {row.name for row in failing}, []
         still_open = [
             item
             for item in distributions
             if (name := canonicalize_name(item.name)) not in {*read, *rows}
-            or (broken and (name not in rows or rows[name].fitness is not Fitness.FAILS))
+            or (broken and (name not in rows or not rows[name].fails_for_another))
         ]
         if look is not None:
             look.note_lost(name for row in rows.values() for name in row.lost)
         for item in still_open:
             name = canonicalize_name(item.name)
-            if look is not None and look.settles(item, errors):
+            is_failing = name in rows and rows[name].fitness is Fitness.FAILS
+            if look is not None and not is_failing and look.settles(item, errors):
                 # An extra of it may require torch, and none of its code.
                 if item in without_torch or mentions_import(item, "torch"):
                     rows[name] = look.make_row(item)
-            # What a look has settled before may import what is now known to fail, required or not.
+            # What a look has settled before may import what is now known to fail, required or not; what fails itself
+            # may import that first.
             elif name not in read or broken & all_required(environment, item):
                 waiting.append(item)
         if not waiting:
@@ -499,6 +512,8 @@ def _check_distribution(
 ) -> CheckedPackage | None:
     """Return the verdict on a distribution: that of an earlier run, if nothing has changed that it depends on."""
     # Everything that the verdict depends on and that is not looked at on the way belongs to the question.
+    if is_gone(distribution):
+        return _lacking_code(distribution, environment)
     any_package = distribution in required
     own = distribution.name, distribution.version, distribution.site, distribution.objects, distribution.source
     known = sorted((module, str(error)) for module, error in errors.items())
@@ -524,6 +539,33 @@ def _check_distribution(
     if environment.over is not None:  # a folder that is gone tomorrow
         return find()
     return answer(session.folder, question, find, ())
+
+
+def _lacking_code(distribution: Distribution, environment: WholeEnvironment) -> CheckedPackage | None:
+    """Return the result for a distribution of which only the metadata are there; None if its modules are elsewhere."""
+    modules, folders = _modules_for_users(distribution), interpreter.search_path(environment.python)
+    absent = [name for name in modules if not any(is_in(Path(folder), name, Answer.UNKNOWN) for folder in folders)]
+    if not absent:
+        return None
+    error = ImportFailure(
+        how=How.RAISES,
+        exception="ModuleNotFoundError",
+        message=f"No module named '{absent[0]}'",
+        file=None,
+        line=None,
+        cause=None,
+    )
+    package = PackageResult(
+        target=str(distribution),
+        name=distribution.name,
+        version=distribution.version,
+        torch=None,
+        torch_build=None,
+        module=absent[0],
+        verdict=PackageVerdict.IMPORT_FAILS,
+        error=error,
+    )
+    return CheckedPackage(results=(), package=package)
 
 
 def all_required(environment: WholeEnvironment, distribution: Distribution, *, beyond_torch: bool = True) -> set[str]:

@@ -29,6 +29,7 @@ from abiscan.regex import regex
 from abiscan.torches.torch import TorchOf
 from abiscan.verdict.systems import own_system
 
+_CODE: Final = regex(r"\.(?:py|so|pyd)$")
 _INFO: Final = (".dist-info", ".egg-info")
 _DEFERS: Final = regex(rb"^(?:def __getattr__\(|[ \t]*sys\.modules\[__name__\] = _LazyModule)", re.MULTILINE)
 _DEPTH: Final = 2
@@ -262,6 +263,20 @@ def _top_level_sources(distribution: Distribution, depth: int = _DEPTH, *, tests
     for path in itertools.islice(paths, _MOST_SOURCES):
         with contextlib.suppress(OSError):  # a listed file may be deleted
             yield observed_fs.read_file(posixpath.join(root, path))
+
+
+def code_of(distribution: Distribution) -> Iterator[str]:
+    """Yield the code that a distribution has installed, by the paths in the folder that it is installed in."""
+    files = packages.files_of(distribution, installed=True)
+    return (path for path in files if _CODE.search(path) and not path.startswith(".."))
+
+
+def is_gone(distribution: Distribution) -> bool:
+    """Whether a distribution is listed as installed, and none of its code is there."""
+    if distribution.source is not None:
+        return False
+    files = [posixpath.join(distribution.site, path) for path in code_of(distribution)]
+    return bool(files) and not any(map(observed_fs.is_file, files))
 
 
 def modules_of(distribution: Distribution) -> tuple[str, ...]:

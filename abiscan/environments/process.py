@@ -8,7 +8,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
-from abiscan.environments.model import WholeEnvironment
+from packaging.utils import canonicalize_name
+
+from abiscan.environments.model import WholeEnvironment, code_of, is_gone
 from abiscan.findings import Effect, Evidence, Finding
 from abiscan.inputs import observed_fs, packages
 from abiscan.inputs.files import Files
@@ -20,11 +22,13 @@ from abiscan.torches.torch import InstalledTorch, Torch
 from abiscan.verdict.numpy_abi import find_numpy_error
 from abiscan.words import listed
 
-_CODE: Final = regex(r"\.(?:py|so|pyd)$")
 _OPENMP: Final = regex(r"lib(?P<kind>iomp5|omp)(?:-[0-9a-f]+)?\.so")
 """The runtimes of Intel and LLVM, which are one, and end a process that has two of it: ``OMP: Error #15``."""
 _BESIDE_CODE: Final = regex(r"(?:tests?|docs?|examples?|benchmarks?)/")
 _LEFT_BY_PIP: Final = "~"
+_METADATA: Final = regex(r"(?P<name>[^-~]+)-(?P<version>[^-]+)(?:-py[0-9.]+)?\.(?:dist|egg)-info")
+_EVERYWHERE: Final = frozenset({"pip", "setuptools", "wheel"})
+"""What each environment has of its own."""
 _LOADS_TORCH: Final = regex(rb"(?m)^import[ \t][^\n]*\btorch\b")
 _TORCH_AND_DEPENDENCIES: Final = frozenset({
     "torch", "torchgen", "functorch", "numpy", "sympy", "mpmath", "networkx", "jinja2", "markupsafe", "filelock",
@@ -44,8 +48,8 @@ _NAMES_OF_CONDA: Final = {"pytorch": "torch", "pytorch-cpu": "torch", "pytorch-g
 def examine_process(environment: WholeEnvironment, torch: Torch, files_read: Files) -> Iterator[Finding]:
     """Yield what distributions do to each other and to torch, and what earlier installations have left."""
     yield from _numpy_mismatch(environment, torch, files_read)
-    files = {item: frozenset(_code_files(item)) for item in environment.distributions if item.source is None}
-    gone = [item for item, paths in files.items() if paths and not any(_is_there(item, path) for path in paths)]
+    files = {item: frozenset(code_of(item)) for item in environment.distributions if item.source is None}
+    gone = [item for item in files if is_gone(item)]
     for item in gone:
         yield Finding(
             rule="leftover",
@@ -57,8 +61,10 @@ def examine_process(environment: WholeEnvironment, torch: Torch, files_read: Fil
     left = {item: paths for item, paths in files.items() if item not in gone}
     for item, paths in left.items():
         yield from _missing_bodies(item, paths)
+        yield from _damaged_libraries(item, files_read)
     yield from _shared_files(left)
     yield from _interrupted_uninstalls(environment)
+    yield from _installed_twice(environment)
     yield from _openmp_runtimes(environment)
     yield from _shadowing_modules(environment)
     yield from _path_files_importing_torch(environment)
@@ -83,11 +89,6 @@ def _numpy_mismatch(environment: WholeEnvironment, torch: Torch, files: Files) -
         )
 
 
-def _code_files(distribution: Distribution) -> Iterator[str]:
-    files = packages.files_of(distribution, installed=True)
-    return (path for path in files if _CODE.search(path) and not path.startswith(".."))
-
-
 def _is_there(distribution: Distribution, path: str) -> bool:
     return observed_fs.is_file(posixpath.join(distribution.site, path))
 
@@ -104,6 +105,27 @@ def _missing_bodies(distribution: Distribution, paths: frozenset[str]) -> Iterat
             message=f"{distribution} is listed as installed, but {listed(missing)} is not there: its import gives an"
             " empty package, or fails",
             evidence=tuple(Evidence(subject=path) for path in missing[:10]),
+            fix=f"install it again: pip install --force-reinstall --no-deps {distribution}",
+        )
+
+
+def _damaged_libraries(distribution: Distribution, files: Files) -> Iterator[Finding]:
+    """Yield that libraries are shorter than they were installed, and cannot be read; those that ``strip`` makes shorter
+    can.
+    """
+    damaged = [
+        path
+        for path, size in packages.library_sizes(distribution)
+        if (status := observed_fs.stat_file(posixpath.join(distribution.site, path))) is not None
+        and status.st_size < size
+        and files.object_at(posixpath.join(distribution.site, path), remember=False) is None
+    ]
+    if damaged:
+        yield Finding(
+            rule="leftover",
+            effect=Effect.NOTE,
+            message=f"{distribution} is not there as a whole: a part is missing of {listed(damaged)}",
+            evidence=tuple(Evidence(subject=path) for path in damaged[:10]),
             fix=f"install it again: pip install --force-reinstall --no-deps {distribution}",
         )
 
@@ -141,6 +163,43 @@ def _interrupted_uninstalls(environment: WholeEnvironment) -> Iterator[Finding]:
                 evidence=tuple(Evidence(subject=name) for name in sorted(names)[:10]),
                 fix="delete the folders whose names begin with ~ there",
             )
+
+
+def _installed_twice(environment: WholeEnvironment) -> Iterator[Finding]:
+    """Yield of which distributions there is more than one version: in one folder, as several installers leave them, or
+    in two of the search path, as of a base Python, ``pip install --target`` or ``PYTHONPATH``.
+    """
+    first: dict[str, tuple[str, str]] = {}
+    shadowed: dict[tuple[str, str], list[str]] = {}
+    for site in dict.fromkeys(item.site for item in environment.distributions):
+        for name in sorted(observed_fs.list_names(site)):
+            match = _METADATA.fullmatch(name)
+            key = canonicalize_name(match["name"]) if match else None
+            there = environment.find(key) if key else None
+            if match is None or key is None or there is None or key in _EVERYWHERE:
+                continue
+            folder, version = first.setdefault(key, (there.site, there.version))
+            if version == match["version"]:
+                continue
+            if folder != site:
+                shadowed.setdefault((folder, site), []).append(f"{key} {version} shadows {match['version']}")
+                continue
+            yield Finding(
+                rule="leftover",
+                effect=Effect.NOTE,
+                message=f"there are metadata of {key} {version} and {match['version']} in {site}: pip and Python take"
+                f" {version} for the one that is installed, and the files of both may be mixed",
+                evidence=(Evidence(subject=posixpath.join(site, name)),),
+                fix=f"delete the metadata of both, and the modules of {key}, and install it again: pip install {key}",
+            )
+    for (folder, site), versions in shadowed.items():
+        yield Finding(
+            rule="shadowed-distribution",
+            effect=Effect.NOTE,
+            message=f"{folder} comes before {site}: {listed(versions)}; what is in {site} may need its own versions",
+            evidence=tuple(Evidence(subject=item) for item in versions[:10]),
+            fix="install what needs other versions into an environment of its own",
+        )
 
 
 def _openmp_runtimes(environment: WholeEnvironment) -> Iterator[Finding]:

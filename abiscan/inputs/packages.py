@@ -165,6 +165,18 @@ def files_of(distribution: Distribution, *, installed: bool = False) -> Iterator
         return
 
 
+def library_sizes(distribution: Distribution) -> Iterator[tuple[str, int]]:
+    """Yield the libraries of an installed package, and how many bytes each had when it was installed."""
+    import importlib.metadata
+
+    for item in importlib.metadata.distributions(path=[distribution.site], name=distribution.name):
+        for line in filter(_SUFFIX.search, (_read_text(item, "RECORD") or "").splitlines()):
+            path, size = _path_of(line), line.rpartition(",")[2]  # path, hash, size (PEP 376)
+            if is_library(path) and size.isdecimal():
+                yield posixpath.normpath(path), int(size)
+        return
+
+
 def _recorded_files(distribution: importlib.metadata.Distribution, *, libraries: bool = False) -> list[str]:
     """Return the files of an installed package as its metadata list them, relative to where it is installed.
 

@@ -244,7 +244,13 @@ def _find_failure(outcome: ImportOutcome, process: PackageWorld | ImageWorld) ->
         if isinstance(end, Raised) and end.exception == PROCESS_ENDS:
             line = at.line if at.file else None
             return ImportFailure(
-                how=How.ABORTS, exception=None, message=end.message, file=at.file, line=line, cause=None
+                how=How.ABORTS,
+                exception=None,
+                message=end.message,
+                file=at.file,
+                line=line,
+                cause=None,
+                of_package=end.of_other,
             )
     if not isinstance(raised, Raised):
         return None

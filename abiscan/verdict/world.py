@@ -396,12 +396,18 @@ class _Loads:
 
     def _library(self, moment: _ProcessState, location: str, path: str, loader: LoadedBy) -> LoadAttempt:
         """Return the load of a library that does not use torch."""
-        if self._files.object_at(location) is None:
-            if self._files.find_source(location) is not None:
-                return LoadAttempt(path=path, words=None, unreadable=True)
+        if self._files.find_source(location) is None:
             return LoadAttempt(path=path, words=f"{path}: {NO_SUCH_FILE}")
+        file = self._files.open_library(location)
+        if file is not None and file.refusal is not None:
+            return LoadAttempt(path=path, words=f"{path}: {file.refusal}")
+        if file is None or file.facts is None:
+            return LoadAttempt(path=path, words=None, unreadable=True)
         opened = self._setting.loader.open(moment.process, location)
         resolution = resolve_load(moment.process, opened, self._checker.resolver)
+        if file.facts.refusal is not None and (error := resolution.error) is not None:  # its tables may be unreadable
+            words = error.message if error.aborts else f"{path}: {error.message}"
+            return LoadAttempt(path=path, words=words, aborts=error.aborts, exact=error.exact)
         result = self._found(path, location, resolution, moment)
         # A library whose name does not show what it is may use torch all the same.
         if result.words is not None and self._setting.release.judged_as is not None:

@@ -18,6 +18,8 @@ _ABSENT_TORCH_NAME: Final = regex(r"'torch[.']|_OpNamespace|The underlying op of
 """What the errors have in their texts that Python and torch raise for a name which torch does not have."""
 _ABSENT_MODULE: Final = regex(r"No module named '(\w+((?:\.\w+)*))'(?:; .*)?")
 """What Python says of a module that is not installed."""
+_NO_METADATA: Final = regex(r"No package metadata was found for (\S+)")
+"""What Python says of a distribution that is not installed (``importlib.metadata.PackageNotFoundError``)."""
 _PRESENT: Final = regex(
     r"(?<![\w.-])([A-Za-z][\w-]{0,80}(?:\.[A-Za-z][\w-]{0,80}){0,3})"
     r"(?:[\s:('\"`]{1,4}(?:version|is|was|has|found|installed|currently|detected|at)\b){0,4}"
@@ -44,12 +46,15 @@ def is_certain(raised: Raised, surroundings: Surroundings, trace: Trace | None =
         return True
     if trace is not None and any(isinstance(attempt.raised, Raised) for attempt in trace.attempts):
         return True
-    is_of_import = raised.exception in {"ImportError", "ModuleNotFoundError"}
+    is_of_import = raised.exception in {"ImportError", "ModuleNotFoundError", "PackageNotFoundError"}
     return is_of_import and any(_is_absent(error, surroundings) or _is_refused(error, surroundings) for error in errors)
 
 
 def _is_absent(raised: Raised, surroundings: Surroundings) -> bool:
-    """Whether an error says that a module is absent which the environment is known to lack."""
+    """Whether an error says that a module or a distribution is absent which the environment is known to lack."""
+    if raised.exception == "PackageNotFoundError":
+        found = _NO_METADATA.fullmatch(raised.message or "")
+        return found is not None and surroundings.version(found[1]) is None
     absent = _ABSENT_MODULE.fullmatch(raised.message or "") if raised.exception == "ModuleNotFoundError" else None
     if absent is None:
         return False

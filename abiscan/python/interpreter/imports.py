@@ -10,12 +10,21 @@ import posixpath
 from collections.abc import Iterable
 from typing import Final, NoReturn
 
+from msgspec.structs import replace
+
 from abiscan.inputs import observed_fs
 from abiscan.python.interpreter import attributes, loading
 from abiscan.python.interpreter.calls import Calls, syntax_error
 from abiscan.python.interpreter.compiling import STATEMENTS
 from abiscan.python.interpreter.filesystem import as_text
-from abiscan.python.interpreter.machine import STEPS_WITH_LARGE_BODIES, Choices, Frame, Limits, Unreadable
+from abiscan.python.interpreter.machine import (
+    STEPS_WITH_LARGE_BODIES,
+    Choices,
+    Frame,
+    Limits,
+    ProcessEnded,
+    Unreadable,
+)
 from abiscan.python.interpreter.modelled import Modelled
 from abiscan.python.interpreter.models import MODELS, companions, torch_module
 from abiscan.python.interpreter.models.builtin import BUILTINS
@@ -43,7 +52,7 @@ from abiscan.python.language.scan import is_in_comment
 from abiscan.python.package import standard
 from abiscan.python.package.added_names import may_add_in, may_set_in
 from abiscan.python.package.library import Import, LocatedModule, PythonCode
-from abiscan.python.package.model import Answer, Raised, World
+from abiscan.python.package.model import PROCESS_ENDS, Answer, Raised, World
 from abiscan.python.package.torch_imports import comes_with_torch, is_of_torch
 from abiscan.regex import regex
 
@@ -542,8 +551,14 @@ class PythonInterpreter(Calls):
                 raise _absent_module(absent)
             return
         raised = self._error_of_other(module, taken)
-        if raised is not None:
+        if raised is None:
+            return
+        if raised.exception != PROCESS_ENDS:
             raise self._thrown_by_other(raised, module)
+        if not self.is_speculative:
+            _log.debug("%s: the import of %s ends the process", self.place(), module)
+            of_other = raised.of_other or module.partition(".")[0]
+            raise ProcessEnded(replace(raised, at=self.place(), of_other=of_other))
 
     def _thrown_by_other(self, raised: Raised, module: str) -> Thrown:
         _log.debug("%s: the import of %s raises %s", self.place(), module, raised.exception)

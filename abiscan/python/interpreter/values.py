@@ -612,9 +612,9 @@ class PythonError(Opaque, Struct, eq=False):
             return self.args[0].quoted() if KeyError in self.ancestry() else self.args[0]
         if not is_concrete(self.args):
             return None
-        # Some built-in classes have texts of their own: OSError(2, "gone") is "[Errno 2] gone".
-        builtin = (base for base in self.ancestry() if isinstance(base, type) and base.__module__ == "builtins")
-        kind = next((base for base in builtin if "__str__" in vars(base)), Exception)
+        # Some classes of Python have texts of their own: OSError(2, "gone") is "[Errno 2] gone".
+        real = (base for base in self.ancestry() if isinstance(base, type))
+        kind = next((base for base in real if "__str__" in vars(base)), Exception)
         try:
             return str(kind(*self.args))
         except (TypeError, ValueError):

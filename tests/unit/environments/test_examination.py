@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import shutil
+import signal
 import subprocess
 import sys
+import sysconfig
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -119,6 +122,37 @@ def test_what_a_look_has_settled_is_read_if_it_imports_what_fails(site: Path) ->
     program = f"import sys\nsys.path.append({str(site)!r})\nimport a_tuner"
     done = subprocess.run([sys.executable, "-S", "-c", program], capture_output=True, text=True, check=False)
     assert str(row.error).partition(" (")[0] == done.stderr.splitlines()[-1]
+
+
+def damage(site: Path, kind: str) -> None:
+    """Leave of an installed package what an interrupted installation may leave: the metadata, the files, or a part."""
+    library = next(Path(sysconfig.get_config_var("DESTSHARED")).glob("_struct.*.so")).read_bytes()
+    files = {"part/__init__.py": "from . import _c\n", "part/_c.so": ""}
+    info = install(site, "part", {}, requires="", files=files)
+    if kind == "cut off":
+        (site / "part" / "_c.so").write_bytes(library[:4096])
+    elif kind == "metadata alone":
+        shutil.rmtree(site / "part")
+    elif kind == "files alone":
+        shutil.rmtree(info)
+        (site / "part" / "__init__.py").write_text("", "utf-8")
+
+
+@pytest.mark.parametrize(
+    ("kind", "cause"), [("empty", "part"), ("cut off", "part"), ("metadata alone", "part"), ("files alone", None)]
+)
+def test_what_an_interrupted_installation_has_left(site: Path, kind: str, cause: str | None) -> None:
+    damage(site, kind)
+    # What fails for itself may come to the other one first.
+    text = "import torch\nimport part\nimport importlib.metadata\nimportlib.metadata.version('part')\ntorch.nope\n"
+    install(site, "user", {}, requires="torch\nRequires-Dist: part", files={"user/__init__.py": text})
+    row = rows_of(site)["user"]
+    assert (row.fitness, row.cause) == (Fitness.FAILS, cause), row.error
+    program = f"import sys\nsys.path.append({str(site)!r})\nimport user"
+    done = subprocess.run([sys.executable, "-S", "-c", program], capture_output=True, text=True, check=False)
+    lines = ["", *done.stderr.replace(f"{site}/", "").splitlines()]
+    end = lines[-1] if done.returncode == 1 else f"the process ends: {signal.strsignal(-done.returncode)}"
+    assert str(row.error).partition(" (")[0] == end.removeprefix("importlib.metadata.")
 
 
 def test_what_comes_to_a_module_that_may_fail_is_read(site: Path) -> None:

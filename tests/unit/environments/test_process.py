@@ -84,6 +84,17 @@ def test_what_earlier_installations_have_left(tmp_path: Path) -> None:
     ]
 
 
+def test_a_library_whose_end_is_missing(tmp_path: Path) -> None:
+    """``strip`` makes a library shorter, too: that one can be read."""
+    info = install(tmp_path, "part", {f"part/_{name}.so": Elf() for name in ("whole", "cut", "stripped")}, requires="")
+    cut = tmp_path / "part" / "_cut.so"
+    sizes = {"whole": cut.stat().st_size, "cut": cut.stat().st_size, "stripped": 2 * cut.stat().st_size}
+    (info / "RECORD").write_text("\n".join(f"part/_{name}.so,,{size}" for name, size in sizes.items()), "utf-8")
+    cut.write_bytes(cut.read_bytes()[:100])
+    (message,) = messages(tmp_path)
+    assert message == "part==1.0 is not there as a whole: a part is missing of part/_cut.so"
+
+
 @pytest.mark.parametrize(
     ("libraries", "count"),
     [
@@ -168,6 +179,32 @@ def test_path_files_and_what_conda_has_recorded(tmp_path: Path) -> None:
     first, second = messages(site)
     assert first == "early.pth imports torch whenever this Python starts, whatever it runs"
     assert second.startswith("conda has installed numpy 1.26.4, and there is numpy==2.4.6: another installer")
+
+
+def test_several_versions_of_a_distribution(tmp_path: Path) -> None:
+    """``importlib.metadata`` tells which of them counts."""
+    first, second = tmp_path / "first", tmp_path / "second"
+    for site, version in ((first, "2.4.6"), (second, "1.26.4"), (second, "1.26.5")):
+        install(site, "numpy", {}, version=version, requires="")
+    for name in ("pip", "same"):
+        install(first, name, {}, version="1.0" if name == "same" else "2.0", requires="")
+        install(second, name, {}, requires="")
+    install(second, "own", {}, requires="")
+    install(first, "tokenizers", {}, version="0.21", requires="")
+    install(first, "tokenizers", {}, version="0.22", requires="")
+    environment = WholeEnvironment(
+        python=sys.executable, distributions=tuple(packages.list_installed([str(first), str(second)]))
+    )
+    torch = TorchAt(torch_package(tmp_path)).open(Files(), Session(folder=tmp_path / "cache"))
+    found = [item for item in examine_process(environment, torch, Files()) if item.rule != "openmp-runtimes"]
+    twice, shadowed = (item.message for item in found)
+    program = "import sys, importlib.metadata as m; sys.path[:0] = sys.argv[1:]; print(m.version('tokenizers'))"
+    there = subprocess.run([sys.executable, "-c", program, first, second], capture_output=True, text=True, check=True)
+    chosen = there.stdout.strip()
+    assert f"pip and Python take {chosen} for the one that is installed" in twice
+    assert shadowed.startswith(
+        f"{first} comes before {second}: numpy 2.4.6 shadows 1.26.4, numpy 2.4.6 shadows 1.26.5;"
+    )
 
 
 @pytest.mark.parametrize(("version", "count"), [("2.4.6", 1), ("1.26.4", 0)])

@@ -359,8 +359,7 @@ def _of_distribution(subject: str) -> Model:
             # As with modules: what the code does without is not there, what it insists on is.
             installed = installed if machine.is_optional_there(PackageNotFoundError) else None
         if installed is None:
-            text = f"No package metadata was found for {name}"
-            raise Thrown(PythonError(PackageNotFoundError, (text,), {"name": name}))
+            raise Thrown(PythonError(PackageNotFoundError, (name,), {"name": name}))
         if subject != "version":
             return NotKnown(f"the {subject} of {name}", Why.ELSEWHERE)
         if isinstance(installed, str):
