@@ -282,7 +282,7 @@ def is_gone(distribution: Distribution) -> bool:
 def modules_of(distribution: Distribution) -> tuple[str, ...]:
     """Return the top-level modules of a distribution, as its files tell; an editable one is not looked into."""
     names: dict[str, None] = {}
-    for path in packages.files_of(distribution):
+    for path in packages.files_of(distribution, installed=distribution.source is not None):
         top, slash, _ = path.partition("/")
         if not slash:
             top = top.partition(".")[0] if path.endswith((".py", ".so", ".pyd")) else ""

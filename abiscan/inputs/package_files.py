@@ -13,7 +13,7 @@ from packaging.version import InvalidVersion
 
 from abiscan.inputs import observed_fs
 from abiscan.inputs.files import LARGEST_TEXT, Archive
-from abiscan.inputs.packages import Distribution, files_of, find_headers, find_installed
+from abiscan.inputs.packages import Distribution, files_of, find_headers, find_installed, is_library
 from abiscan.regex import regex
 
 if TYPE_CHECKING:
@@ -140,21 +140,36 @@ def of_archive(archive: Archive, site: str) -> Package | None:
 
 
 def of_distribution(distribution: Distribution) -> Package:
-    """Return an installed package; an editable one is installed in its source folder."""
+    """Return an installed package; an editable one is installed in its source folder.
+
+    Of one whose libraries are installed, as scikit-build-core does it, the rest is taken from there.
+    """
     root, among_others = distribution.site, False
+    members, read = functools.partial(files_of, distribution), functools.partial(_read_bytes, root)
     if distribution.source is not None:
         source = Path(distribution.source)
         # The two layouts of a project: packages in src/, or next to pyproject.toml.
-        among_others = not observed_fs.is_dir(source / "src")
-        root = str(source if among_others else source / "src")
+        is_flat = not observed_fs.is_dir(source / "src")
+        folder = str(source if is_flat else source / "src")
+        in_source, read_source = functools.partial(_walk_files, folder), functools.partial(_read_bytes, folder)
+        recorded = frozenset(path for path in files_of(distribution, installed=True) if not path.startswith(".."))
+        if any(is_library(path) and "/" in path for path in recorded):
+            return Package(
+                name=distribution.name,
+                version=distribution.version,
+                root=root,
+                members=lambda: {*recorded, *(path for path in in_source() if not is_library(path))},
+                read=lambda path: read(path) if path in recorded else read_source(path),
+                installed=True,
+                among_others=is_flat,
+            )
+        root, members, read, among_others = folder, in_source, read_source, is_flat
     return Package(
         name=distribution.name,
         version=distribution.version,
         root=root,
-        members=functools.partial(_walk_files, root)
-        if distribution.source
-        else functools.partial(files_of, distribution),
-        read=functools.partial(_read_bytes, root),
+        members=members,
+        read=read,
         installed=True,
         among_others=among_others,
     )

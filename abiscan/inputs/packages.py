@@ -45,6 +45,7 @@ _NO_WHEEL: Final = "check that there is a wheel for this Python and machine"
 _OUT_OF_MEMORY: Final = regex(r"MemoryError(:.*)?\s*$", re.MULTILINE)
 _STATUS: Final = regex(r"too many (\d{3}) error|(\d{3}) (?:Client|Server) Error")
 _TIMED_OUT: Final = regex(r"timed out|didn't respond within")  # pip says the second since 26.3
+_OF_PROJECT: Final = ("setup.py", "pyproject.toml", "setup.cfg")
 _DRIVE: Final = regex(r"/[A-Za-z]:/")
 
 
@@ -267,7 +268,16 @@ def _find_editable(distribution: importlib.metadata.Distribution) -> str | None:
     """Return the source folder of an editable install."""
     origin = _read_origin(distribution)
     details = origin.get("dir_info")
-    return path_of_url(origin["url"]) if isinstance(details, dict) and details.get("editable") else None
+    if isinstance(details, dict) and details.get("editable"):
+        return path_of_url(origin["url"])
+    # ``setup.py develop`` puts the folder of the packages on the search path, where ``egg_info`` has written its
+    # metadata: in a name of theirs without a version. An installed one has it in its name.
+    folder = Path(str(getattr(distribution, "_path", "")))
+    if folder.suffix != ".egg-info" or "-" in folder.stem:
+        return None
+    around = folder.parent.absolute()
+    is_inside = around.name == "src" and any(observed_fs.is_file(around.parent / name) for name in _OF_PROJECT)
+    return (around.parent if is_inside else around).as_posix()
 
 
 def _find_origin(distribution: importlib.metadata.Distribution) -> str | None:

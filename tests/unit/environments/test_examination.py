@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 import signal
 import subprocess
@@ -27,7 +28,7 @@ from abiscan.environments.package_check import CheckedPackage, Fitness
 from abiscan.errors import InputError
 from abiscan.inputs.files import Files
 from abiscan.inputs.interpreter import PythonTag
-from abiscan.inputs.packages import Distribution
+from abiscan.inputs.packages import Distribution, list_installed
 from abiscan.inputs.session import Session
 from abiscan.python.importing.other_code import OtherCode
 from abiscan.python.reading import PackageReader
@@ -153,6 +154,43 @@ def test_what_an_interrupted_installation_has_left(site: Path, kind: str, cause:
     lines = ["", *done.stderr.replace(f"{site}/", "").splitlines()]
     end = lines[-1] if done.returncode == 1 else f"the process ends: {signal.strsignal(-done.returncode)}"
     assert str(row.error).partition(" (")[0] == end.removeprefix("importlib.metadata.")
+
+
+def install_in_place(site: Path, project: Path, kind: str, undefined: tuple[str, ...]) -> None:
+    """Install a project as its build backend does for ``pip install -e``, or ``setup.py develop``."""
+    body, library = project / "src" / "mine" / "__init__.py", extension(undefined=undefined)
+    body.parent.mkdir(parents=True)
+    body.write_text("import torch\nfrom . import _C\n", "utf-8")
+    (project / "setup.py").touch()
+    if kind == "scikit-build-core":  # it installs what is compiled, and a finder that puts both together
+        files = {"_editable_skbc_mine.py": "", "_editable_skbc_mine.pth": "import _editable_skbc_mine\n"}
+        info = install(site, "mine", {"mine/_C.so": library}, requires="torch", files=files)
+        origin = {"url": project.as_uri(), "dir_info": {"editable": True}}
+        (info / "direct_url.json").write_text(json.dumps(origin), "utf-8")
+        return
+    library.write(body.with_name("_C.so"))
+    (info := project / "src" / "mine.egg-info").mkdir()
+    (info / "PKG-INFO").write_text("Metadata-Version: 2.1\nName: mine\nVersion: 1.0\n", "utf-8")
+    (info / "requires.txt").write_text("torch\n", "utf-8")
+    (info / "SOURCES.txt").write_text("setup.py\nsrc/mine/__init__.py\nsrc/mine/_C.so\n", "utf-8")
+
+
+@pytest.mark.parametrize("kind", ["scikit-build-core", "develop"])
+@pytest.mark.parametrize("undefined", [(), GONE])
+def test_what_is_installed_in_place(site: Path, kind: str, undefined: tuple[str, ...]) -> None:
+    project = site.parent / "project"
+    install_in_place(site, project, kind, undefined)
+    found = tuple(list_installed([str(site), str(project / "src")]))
+    environment = WholeEnvironment(python=python_of(site, site.parent), distributions=found)
+    session = Session(folder=site.parent / "cache")
+    (row,) = examine(environment, list_users(environment, session.files()), session)
+    assert (
+        row.error is None
+        if not undefined
+        else row.error and row.error.message == ("mine/_C.so: undefined symbol: _ZN2at4goneEv")
+    )
+    assert (row.fitness is Fitness.WORKS) == (not undefined)
+    assert (row.distribution.source, origin_of(row.distribution)) == (str(project), "editable")
 
 
 def test_what_comes_to_a_module_that_may_fail_is_read(site: Path) -> None:
