@@ -61,8 +61,8 @@ class Symbols(Protocol):
     def find(self, name: str) -> tuple[Definition, ...]:
         """Return the definitions of ``name``; several if the object keeps old versions of it."""
 
-    def starting_with(self, prefix: str) -> Iterator[str]:
-        """Yield the names that begin with ``prefix``, in any order."""
+    def starting_with(self, *prefixes: str) -> Iterator[str]:
+        """Yield the names that begin with one of some texts, none of which begins another one, in any order."""
 
     def find_lost(self) -> Iterator[LostSymbol]:
         """Yield what the object defines and refers to, and ``ld.so`` does not find in it, in the order of use."""
@@ -102,9 +102,9 @@ class SymbolTable(Mapping[str, tuple[Definition, ...]]):
         """Return the definitions of ``name``."""
         return self._definitions.get(name, ())
 
-    def starting_with(self, prefix: str) -> Iterator[str]:
-        """Yield the names that begin with ``prefix``."""
-        return (name for name in self._definitions if name.startswith(prefix))
+    def starting_with(self, *prefixes: str) -> Iterator[str]:
+        """Yield the names that begin with one of ``prefixes``."""
+        return (name for name in self._definitions if name.startswith(prefixes))
 
     def find_lost(self) -> Iterator[LostSymbol]:
         """Yield nothing: every definition is found."""
@@ -397,27 +397,33 @@ class ElfSymbols(SymbolTable):
         start = SYMBOL.unpack_from(self._table, index * SYMBOL.size)[0]
         return self._strings[start : self._strings.find(b"\0", start)]
 
-    def starting_with(self, prefix: str) -> Iterator[str]:
-        """Yield the names that begin with ``prefix``."""
-        if not prefix:
+    def starting_with(self, *prefixes: str) -> Iterator[str]:
+        """Yield the names that begin with one of ``prefixes``."""
+        if "" in prefixes:
             return iter(self._definitions)
         # A backslash may stand for bytes that are not UTF-8: see ``find``.
-        if self._searches_left > 0 and "\\" not in prefix:
+        if self._searches_left > 0 and not any("\\" in prefix for prefix in prefixes):
             self._searches_left -= 1
-            return iter(self._search(prefix.encode("utf-8", "surrogatepass")))
+            return iter(self._search([prefix.encode("utf-8", "surrogatepass") for prefix in prefixes]))
         if self._names is None:
             self._names = sorted(self._definitions)
+        return itertools.chain.from_iterable(map(self._listed, prefixes))
+
+    def _listed(self, prefix: str) -> list[str]:
+        """Return those of the decoded names that begin with a text."""
+        assert self._names is not None
         start = bisect.bisect_left(self._names, prefix)
         end = bisect.bisect_right(self._names, prefix, start, key=lambda name: name[: len(prefix)])
-        return iter(self._names[start:end])
+        return self._names[start:end]
 
-    def _search(self, prefix: bytes) -> dict[str, tuple[Definition, ...]]:
+    def _search(self, prefixes: Iterable[bytes]) -> dict[str, tuple[Definition, ...]]:
         """Return the definitions of the names that begin with some bytes; no other name is decoded."""
         strings, versions = self._strings, self._versions
-        if prefix not in strings:
+        there = tuple(prefix for prefix in prefixes if prefix in strings)
+        if not there:
             return {}
         starts = memoryview(self._table).cast("I")[::6].tolist()
-        indexes = [index for index, start in enumerate(starts) if strings.startswith(prefix, start)]
+        indexes = [index for index, start in enumerate(starts) if strings.startswith(there, start)]
         return self._decode((SYMBOL.unpack_from(self._table, i * SYMBOL.size), versions[i]) for i in indexes)
 
     def _decode(self, symbols: Iterable[tuple[tuple[int, ...], int]]) -> dict[str, tuple[Definition, ...]]:

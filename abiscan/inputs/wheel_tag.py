@@ -7,11 +7,13 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Final, TypeAlias
 
 from abiscan.regex import regex
 
 Version: TypeAlias = tuple[int, ...]
+_DATA: Final = Path(__file__).with_name("data")
 
 _ABI3: Final = regex(r"-cp3(?P<minor>[0-9]+)(?:\.cp3[0-9]+)*-abi3-[^-]+\.whl$")
 _MANYLINUX: Final = regex(r"manylinux(?:_(?P<major>[0-9]+)_(?P<minor>[0-9]+)|(?P<old>1|2010|2014))_")
@@ -126,6 +128,4 @@ def _version_families() -> frozenset[str]:
 
 
 def _read_data(name: str) -> str:
-    from importlib import resources
-
-    return resources.files("abiscan.inputs").joinpath("data", name).read_text("utf-8")
+    return (_DATA / name).read_text("utf-8")

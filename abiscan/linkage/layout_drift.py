@@ -302,7 +302,7 @@ def _torch_functions(facts: SharedObject) -> Iterable[str]:
     """List the torch functions that an object defines: inline code of headers, compiled into it."""
     # Itanium C++ ABI, <nested-name>: N [<CV-qualifiers>] [<ref-qualifier>] <prefix>; K is const, R and O are & and &&.
     prefixes = ("_ZN2at", "_ZNK2at", "_ZN3c10", "_ZNK3c10", "_ZN5torch", "_ZNK5torch", "_ZNKR3c10", "_ZNO3c10")
-    return sorted({name for prefix in prefixes for name in facts.symbols.starting_with(prefix)})
+    return sorted(facts.symbols.starting_with(*prefixes))
 
 
 def _matching_releases(shared: SharedClasses, candidates: Sequence[str]) -> list[str]:

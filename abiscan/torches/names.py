@@ -211,9 +211,10 @@ class ColumnSymbols(Struct, frozen=True, kw_only=True):
         """Return one definition if ``name`` is in the column."""
         return _EXPORTED if self.table.columns_with(name) >> self.column & 1 else ()
 
-    def starting_with(self, prefix: str) -> Iterator[str]:
-        """Return the names that begin with ``prefix``."""
-        return (name for name, columns in self.table.starting_with(prefix) if columns >> self.column & 1)
+    def starting_with(self, *prefixes: str) -> Iterator[str]:
+        """Return the names that begin with one of ``prefixes``."""
+        found = itertools.chain.from_iterable(map(self.table.starting_with, prefixes))
+        return (name for name, columns in found if columns >> self.column & 1)
 
     def find_lost(self) -> Iterator[LostSymbol]:
         """Yield nothing: what torch defines, it finds."""

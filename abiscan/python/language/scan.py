@@ -11,7 +11,7 @@ from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cached_property, lru_cache
 from importlib.util import decode_source
-from itertools import islice
+from itertools import chain, islice
 
 from msgspec import Struct
 
@@ -271,10 +271,7 @@ class Outline:
         data = self.data
         before = data.translate(_WORDS_AND_PARENTHESES).split(b"(")
         names = {part.rpartition(b" ")[2] for part in before}
-        for match in _DECORATOR.finditer(data):
-            line = data.rfind(b"\n", 0, match.start())
-            if not data[line : match.start()].strip():
-                names.add(match[1])
+        names.update(match[1] for match in _DECORATOR.finditer(data) if self._is_first(match.start()))
         return frozenset(names)
 
     def calls(self, names: frozenset[bytes]) -> bool:
@@ -332,13 +329,19 @@ class Outline:
 
     def keyword_calls(self, names: frozenset[str]) -> Iterator[tuple[str, frozenset[str]]]:
         """Yield the calls of some functions with keywords, in decorators and at the left margin: name and keywords."""
-        for match in _STATEMENT_CALL.finditer(self.data):
+        data = self.data
+        decorators = (match for match in _DECORATOR_CALL.finditer(data) if self._is_first(match.start()))
+        for match in chain(_MARGIN_CALL.finditer(data), decorators):
             name = match[1].rpartition(b".")[2].decode()
             if name not in names:
                 continue
             keywords = frozenset(word.decode() for word in _KEYWORDS.findall(self._arguments(match.end())))
-            if keywords and (self.data[match.start() + 1] not in b" \t" or self.outside_functions(match.start(1))):
+            if keywords and self.outside_functions(match.start(1)):
                 yield name, keywords
+
+    def _is_first(self, position: int) -> bool:
+        """Whether nothing stands before a position in its line."""
+        return not self.data[self.data.rfind(b"\n", 0, position) : position].strip()
 
     def _arguments(self, start: int) -> bytes:
         """Return what stands between a parenthesis and its counterpart, without what is in further brackets."""
@@ -425,7 +428,8 @@ class Outline:
 _DEF = regex(rb"[ \t]*((?:async[ \t]+)?def )")
 _OF_PROPERTY = (b".setter", b".getter", b".deleter")
 _CLASS_HOOKS = frozenset({b"__init__", b"__new__", b"__post_init__", b"__init_subclass__", b"__call__"})
-_STATEMENT_CALL = regex(rb"\n(?:[ \t]*@|\w+[ \t]*=[ \t]*|)([A-Za-z_][\w.]*)\(")
+_MARGIN_CALL = regex(rb"\n(?:\w+[ \t]*=[ \t]*)?([A-Za-z_][\w.]*)\(")
+_DECORATOR_CALL = regex(rb"@([A-Za-z_][\w.]*)\(")
 _KEYWORDS = regex(rb"(?:^|,)\s*(\w+)\s*=(?!=)")
 _BRACKET = regex(rb"[][(){}]")
 _LONGEST_CALL = 2000

@@ -104,6 +104,9 @@ def test_names_with_a_prefix_are_the_same_however_often_one_asks() -> None:
     symbols = read(Elf(defined=exports(*defined))).symbols
     for prefix in ("", "a", "ab", "abc", "abcd", "b", "c", "ab\U0010ffff") * 5:
         assert set(symbols.starting_with(prefix)) == {name for name in defined if name.startswith(prefix)}
+        assert set(symbols.starting_with(prefix, "zz")) == set(symbols.starting_with(prefix))
+    for asked in range(20):
+        assert sorted(symbols.starting_with("b", "abc")) == ["abc", "b"], asked
 
 
 def test_no_definition_of_that_name() -> None:
