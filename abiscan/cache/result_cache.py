@@ -121,6 +121,10 @@ class AnswersAboutOne(Generic[_Answer]):
         observed_fs.add_observations(self._seen)
         return self._answers[question]
 
+    def forget_passing(self) -> None:
+        """Forget the answers that do not hold for other runs."""
+        self._answers = dict(self._lasting)
+
     def keep(self) -> None:
         """Keep the answers that were found."""
         records, self._records = self._records, []

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Protocol, TypeAlias
 
@@ -48,6 +48,7 @@ from abiscan.verdict.package_reading import is_apart, surroundings_of
 
 if TYPE_CHECKING:
     from abiscan.inputs.files import Files
+    from abiscan.verdict.other_imports import OtherImports
 
 _REMOVED: Final = "its libraries were removed meanwhile"
 _ROOM: Final = 350 << 20
@@ -249,7 +250,7 @@ def examine(
     look, without_torch = None, frozenset(required)
     if check is None or planned_torch is not None:
         look = _Look(environment, users or distributions, required, session, planned_torch)
-        own = functools.partial(_check_distribution, environment, required=without_torch, session=session)
+        own = functools.partial(_check_distribution, environment, required=without_torch, session=session, imports={})
         check = check or own
     rows, read = dict[str, ExaminedDistribution](), set[str]()
     # What others require comes first: they fail with it.
@@ -507,16 +508,22 @@ def _check_distribution(
     *,
     session: Session,
     required: Collection[Distribution],
+    imports: dict[Hashable, dict[Hashable, OtherImports]],
     errors: Mapping[str, Raised],
     is_sound: IsSound | None,
 ) -> CheckedPackage | None:
-    """Return the verdict on a distribution: that of an earlier run, if nothing has changed that it depends on."""
+    """Return the verdict on a distribution: that of an earlier run, if nothing has changed that it depends on.
+
+    :param imports: what imports raise, by the errors that are known; distributions share what was read for it
+    """
     # Everything that the verdict depends on and that is not looked at on the way belongs to the question.
     if is_gone(distribution):
         return _lacking_code(distribution, environment)
     any_package = distribution in required
     own = distribution.name, distribution.version, distribution.site, distribution.objects, distribution.source
     known = sorted((module, str(error)) for module, error in errors.items())
+    if tuple(known) not in imports:  # what others raise may now be another error
+        imports.clear()
     question = [
         "installed",
         *own,
@@ -535,6 +542,7 @@ def _check_distribution(
         import_errors=errors,
         is_sound=is_sound,
         any_package=any_package,
+        imports=imports.setdefault(tuple(known), {}),
     )
     if environment.over is not None:  # a folder that is gone tomorrow
         return find()

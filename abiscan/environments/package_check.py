@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import enum
-from collections.abc import Callable, Mapping, Sequence
-from typing import Final
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from typing import TYPE_CHECKING, Final
 
 from msgspec import Struct
 from packaging.utils import canonicalize_name
@@ -31,6 +31,9 @@ from abiscan.torches import embedded
 from abiscan.torches.torch import ReleaseNumber, TorchChoice
 from abiscan.verdict.systems import system_of
 from abiscan.verdict.torch_set import CheckRequest, TorchSet
+
+if TYPE_CHECKING:
+    from abiscan.verdict.other_imports import OtherImports
 
 # How many of the candidate releases are tried: each takes as long as a check, and users need only one.
 _TRIED: Final = 6
@@ -159,6 +162,7 @@ def check_package(
     hardware: Hardware | None = None,
     planned: tuple[tuple[str, str | None], ...] = (),
     any_package: bool = False,
+    imports: dict[Hashable, OtherImports] | None = None,
 ) -> CheckedPackage | None:
     """Check one package, as ``abiscan check`` does; None if it has nothing to do with torch. What would have to be
     there for it is not looked for: that is known.
@@ -169,6 +173,7 @@ def check_package(
     :param hardware: the GPUs and processors that it is to run on as well; by default the processors of the session
     :param planned: the versions of distributions that are to be installed alongside it: see ``Surroundings``
     :param any_package: whether it is read if it is Python code alone that does not use torch
+    :param imports: what checks in one environment share: see ``CheckRequest``
     :raises InputError: it cannot be read
     """
     request = CheckRequest(
@@ -182,6 +187,7 @@ def check_package(
         planned=planned,
         any_package=any_package,
         with_conditions=False,
+        others={} if imports is None else imports,
     )
     report = check_targets(request, session)
     if not report.results and not report.packages:

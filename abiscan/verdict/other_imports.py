@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class OtherImports:
-    """What imports of the packages of one environment raise, as far as it is certain.
+    """What imports of the packages of one environment raise, as far as it is certain; for one package after the other.
 
     :param subject: everything that decides on it, except for what is looked at on this machine
     :param read: returns the code of the package that a top-level module is, next to a package with these surroundings
@@ -44,9 +44,15 @@ class OtherImports:
         self._is_sound = is_sound
         self._codes: dict[tuple[str, frozenset[str]], OtherCode | None] = {}
         self._answers: dict[tuple[str, frozenset[str]], AnswersAboutOne[Raised | None]] = {}
+        self._in_circles: set[tuple[str, frozenset[str]]] = set()
         self._importing: list[str] = []
         self._around: tuple[Surroundings, World] | None = None
         self._circles = 0
+
+    def read_by(self, read: Callable[[str, Surroundings, World], OtherCode | None]) -> OtherImports:
+        """Return the same, which reads further code by another function."""
+        self._read = read
+        return self
 
     def error(self, module: str, name: str | None) -> Raised | None:
         """Return what the import of a module raises, or of a name from it; None if that is nothing, or not certain."""
@@ -81,6 +87,15 @@ class OtherImports:
         yield
         for answers in self._answers.values():
             answers.keep()
+        # What took long is not read again for the next package, unless it was read in the middle of that import.
+        self._codes = {
+            key: code
+            for key, code in self._codes.items()
+            if code is not None and code.took_long and key not in self._in_circles
+        }
+        self._answers = {key: answers for key, answers in self._answers.items() if key in self._codes}
+        for answers in self._answers.values():
+            answers.forget_passing()
 
     def _find(self, top: str, module: str, name: str | None) -> tuple[Raised | None, bool]:
         """Return what an import raises, and whether that is so wherever it is imported."""
@@ -92,12 +107,14 @@ class OtherImports:
         if self._is_sound is not None and self._is_sound(module, name):
             return None, True
         self._importing.append(top)
+        key = top, self._changing
         try:
-            key = top, self._changing
             if key not in self._codes:
                 self._codes[key] = self._read(top, *self._around) if self._around else None
             code = self._codes[key]
             raised = None if code is None else code.error(module, name)
         finally:
             self._importing.pop()
+        if self._circles != circles:
+            self._in_circles.add(key)
         return raised, self._circles == circles

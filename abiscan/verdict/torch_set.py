@@ -83,6 +83,7 @@ class CheckRequest(Struct, frozen=True, kw_only=True):
     :ivar planned: the versions of distributions that are to be installed alongside the targets: see ``Surroundings``
     :ivar any_package: whether installed packages are read, too, that are Python code alone and do not use torch
     :ivar with_conditions: whether to find what else has to be there for packages: see ``ReadPackage.facts``
+    :ivar others: what imports of installed packages raise: requests in one environment may share it
     """
 
     targets: tuple[Source, ...]
@@ -97,6 +98,7 @@ class CheckRequest(Struct, frozen=True, kw_only=True):
     planned: tuple[tuple[str, str | None], ...] = ()
     any_package: bool = False
     with_conditions: bool = True
+    others: dict[Hashable, OtherImports] = {}
 
 
 class TorchSet:
@@ -114,7 +116,6 @@ class TorchSet:
         sources, choices = (*request.targets, *request.neighbours), request.torches
         self._read: dict[tuple[Source, str], ReadPackage | None] = {}
         self._readings: dict[Package, PackageReading] = {}
-        self._others: dict[Hashable, OtherImports] = {}
         self._session = session
         self._files = session.files()
         self._progress = session.progress
@@ -358,19 +359,18 @@ class TorchSet:
         from abiscan.verdict.other_imports import OtherImports  # few targets are installed
 
         neighbouring = self._neighbours_of(source)
-        key = name, neighbouring.identity if neighbouring else ()
-        if key not in self._others:
-            torch = self._checkers[name].torch
-            known = sorted((module, str(error)) for module, error in self._request.import_errors.items())
-            errors, is_sound = self._request.import_errors, self._request.is_sound
-            # A reading and a look at the same code answer apart: neither depends on which was asked first.
-            way = "looked at" if is_sound else "read"
-            python = str(torch.interpreter.tag) if torch.interpreter else None
-            around = torch.package, torch.build, python, *search_path_of(torch), repr(self._request.hardware)
-            subject = [way, *around, known, *key[1]]
-            read = functools.partial(self._read_neighbour, name, source)
-            self._others[key] = OtherImports(self._session, subject, read, errors, neighbouring, is_sound)
-        return self._others[key]
+        torch = self._checkers[name].torch
+        known = sorted((module, str(error)) for module, error in self._request.import_errors.items())
+        errors, is_sound = self._request.import_errors, self._request.is_sound
+        # A reading and a look at the same code answer apart: neither depends on which was asked first.
+        way = "looked at" if is_sound else "read"
+        python = str(torch.interpreter.tag) if torch.interpreter else None
+        around = torch.package, torch.build, python, *search_path_of(torch), repr(self._request.hardware)
+        subject = way, *around, tuple(known), *(neighbouring.identity if neighbouring else ())
+        read, others = functools.partial(self._read_neighbour, name, source), self._request.others
+        if (name, subject) not in others:
+            others[name, subject] = OtherImports(self._session, subject, read, errors, neighbouring, is_sound)
+        return others[name, subject].read_by(read)
 
     def _read_neighbour(
         self, name: str, source: Source, module: str, around: Surroundings, world: World

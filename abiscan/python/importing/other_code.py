@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Final
 
 from msgspec.structs import replace
@@ -12,7 +12,7 @@ from abiscan.python.importing.certainty import is_certain
 from abiscan.python.importing.runs import as_raised, deep_calls
 from abiscan.python.interpreter.cost import counted_by
 from abiscan.python.interpreter.imports import PythonInterpreter
-from abiscan.python.interpreter.machine import Decision, Exhausted, Limits, ProcessEnded
+from abiscan.python.interpreter.machine import Checkpoint, Decision, Exhausted, Limits, ProcessEnded
 from abiscan.python.interpreter.models import meta_path
 from abiscan.python.interpreter.questions import AskedWorld
 from abiscan.python.interpreter.values import Instance, PythonModule, Stage, Thrown
@@ -27,6 +27,7 @@ from abiscan.regex import regex
 _log = logging.getLogger("abiscan.python")
 _LIMITS: Final = Limits(steps=8_000_000)
 _MOST_DECISIONS: Final = 8
+_MANY_STEPS: Final = 200_000
 _NAMED_FILE: Final = regex(r"(cannot import name '\w+' from (?:partially initialized module )?'([\w.]+)'.*) \(.*\)")
 
 
@@ -77,6 +78,11 @@ class OtherCode:
         self._machine: PythonInterpreter | None = PythonInterpreter(self._library, AskedWorld(world), {}, _LIMITS)
         self._machine.most_steps_with_large_bodies = _LIMITS.steps
 
+    @property
+    def took_long(self) -> bool:
+        """Whether to read it again would take long: it is read no further, or many steps were taken."""
+        return self._machine is None or self._machine.steps > _MANY_STEPS
+
     def error(self, module: str, name: str | None) -> Raised | None:
         """Return what the import of a module raises, or of a name from it; None if that is nothing, or not certain."""
         try:
@@ -103,7 +109,7 @@ class OtherCode:
             raised = self._find_error(around, None)
             if raised is not None or self._machine is None:
                 return raised
-        before, decided = dict(self._machine.modules), set(self._machine.trace.decisions)
+        before, decided = self._machine.checkpoint(), set(self._machine.trace.decisions)
         entered = len(self._machine.trace.imported)
         raised = self._import(module, name)
         if raised is None or self._machine is None:
@@ -121,7 +127,7 @@ class OtherCode:
         if not (is_lacking or is_refused or is_certain(raised, self._library.surroundings, trace)):
             if module.partition(".")[0] not in self._machine.modules and not self._passes(module, before, new):
                 self._machine = None  # each import of it would run all of it again, to the same end
-            elif module in before:
+            elif module in before.modules:
                 self._take_back(before, new)
             return None
         if trace.is_doubtful or trace.may_end_earlier or len(new) > _MOST_DECISIONS:
@@ -139,14 +145,14 @@ class OtherCode:
         self._take_back(before, new)
         return raised
 
-    def _take_back(self, before: Mapping[str, object], new: Sequence[Decision]) -> None:
+    def _take_back(self, before: Checkpoint, new: Sequence[Decision]) -> None:
         """Forget an import that has failed, with what was decided on its way: another one decides that anew."""
         if new and self._machine is not None:
             self._machine.go_back(before, {})
             for decision in new:
                 self._machine.trace.decisions.pop(decision.spot, None)
 
-    def _passes(self, module: str, before: Mapping[str, object], new: Sequence[Decision]) -> bool:
+    def _passes(self, module: str, before: Checkpoint, new: Sequence[Decision]) -> bool:
         """Whether a module is imported if the last condition that is not known is the other way: it may be a check."""
         if not new or self._machine is None:
             return False

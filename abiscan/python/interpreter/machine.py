@@ -38,6 +38,7 @@ from abiscan.python.package.model import (
     PythonLine,
     PythonRegistration,
     Raised,
+    Registers,
     UserMessage,
     World,
 )
@@ -165,6 +166,13 @@ class Trace(Struct, kw_only=True):
         """Return a trace that goes on from here."""
         lists = {name: value.copy() for name in self.__struct_fields__ if hasattr(value := getattr(self, name), "copy")}
         return replace(self, **lists)
+
+
+class Checkpoint(Struct, frozen=True, kw_only=True):
+    """A moment of a run: the modules that were imported, and how many registrations there had been."""
+
+    modules: Mapping[str, object]
+    registrations: int
 
 
 class Limits(Struct, frozen=True, kw_only=True):
@@ -444,10 +452,17 @@ class PythonMachine:
         key, negated = unknown.question()
         self._taken[key] = taken is not negated
 
-    def go_back(self, modules: Mapping[str, object], choices: Choices) -> None:
-        """Forget all modules but these, which were there before, and decide otherwise from now on."""
+    def checkpoint(self) -> Checkpoint:
+        """Return where the run has come to."""
+        return Checkpoint(modules=dict(self.modules), registrations=len(self.trace.registrations))
+
+    def go_back(self, checkpoint: Checkpoint, choices: Choices) -> None:
+        """Forget what was imported and registered since, and decide otherwise from now on."""
         self.modules.clear()
-        self.modules.update(modules)
+        self.modules.update(checkpoint.modules)
+        # What is imported again registers it again.
+        del self.trace.registrations[checkpoint.registrations :]
+        self.defined = {item.operator for item in self.trace.registrations if item.what is Registers.DEFINITION}
         self.forget_names()
         self._taken.clear()
         self._turns.clear()

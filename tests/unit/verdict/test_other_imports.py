@@ -243,22 +243,35 @@ def really(site: Path, code: str) -> list[str]:
     return done.stdout.splitlines()
 
 
-@contextmanager
-def around(
-    site: Path, *, is_final: bool = True, torch: Path | None = None, sound: Collection[str] = ()
-) -> Iterator[Surroundings]:
-    """What is installed in a folder, with what imports of that raise."""
-    python = sys.version_info[:2]
-    world = FakeWorld(python=python)
+def imports_in(site: Path, world: World, read: list[str], sound: Collection[str] = ()) -> OtherImports:
+    """What imports of the packages in a folder raise; those that are read for it are listed."""
 
-    def read(module: str, beside: Surroundings, world: World) -> OtherCode | None:
-        has_module = beside.place_of(module) is not None
-        return OtherCode(CodeFiles(of_module(str(site), module)), module, lambda: world, beside) if has_module else None
+    def code_of(module: str, beside: Surroundings, _world: World) -> OtherCode | None:
+        if beside.place_of(module) is None:
+            return None
+        read.append(module)
+        return OtherCode(CodeFiles(of_module(str(site), module)), module, lambda: world, beside)
 
     def is_sound(module: str, name: str | None) -> bool:
         return name is None and module in sound
 
-    others = OtherImports(Session(folder=site.with_name(f"{site.name} cache")), [], read, {}, is_sound=is_sound)
+    folder = site.with_name(f"{site.name} cache")
+    return OtherImports(Session(folder=folder), [], code_of, {}, is_sound=is_sound)
+
+
+@contextmanager
+def around(
+    site: Path,
+    *,
+    is_final: bool = True,
+    torch: Path | None = None,
+    sound: Collection[str] = (),
+    others: OtherImports | None = None,
+) -> Iterator[Surroundings]:
+    """What is installed in a folder, with what imports of that raise."""
+    python = sys.version_info[:2]
+    world = FakeWorld(python=python)
+    others = others or imports_in(site, world, [], sound)
     surroundings = Surroundings(
         torch_folder=torch,
         installed=installed_in((site,), python),
@@ -336,6 +349,45 @@ def test_what_decides_on_a_package_does_not_decide_on_a_name_of_it(tmp_path: Pat
     assert real == ["ModuleNotFoundError", "No module named 'absent'"]
     assert isinstance(outcome.raised, Raised)
     assert [outcome.raised.exception, outcome.raised.message] == real
+
+
+def test_what_is_imported_again_registers_it_again(tmp_path: Path) -> None:
+    """On the other way of a condition, a module is run once more; a real torch has its operator once, too."""
+    asks = "import sys\nif len(sys.argv) > 30:\n    import other.operators\n"
+    texts = {
+        "other/__init__.py": "def __getattr__(name):\n    from other.part import Thing\n    return Thing\n",
+        "other/part.py": f"{asks}import other.operators\nimport absent\n",
+        "other/operators.py": "import torch\ntorch.library.define('others::f', '(Tensor x) -> Tensor')\n",
+        "real/torch.py": "class library:\n    define = print\n",
+    }
+    for name, text in texts.items():
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text(text)
+    real = really(tmp_path, "import sys; sys.path.append('real'); from other import Thing")
+    code = "from other import Thing\nimport torch\n"
+    with around(tmp_path) as surroundings:
+        (outcome,) = reading_of({"pkg/__init__.py": code, "pkg/_C.so": ""}, around=surroundings).imports
+    assert isinstance(outcome.raised, Raised)
+    assert [outcome.raised.exception, outcome.raised.message] == real[1:]
+
+
+@pytest.mark.parametrize(("first", "reads"), [("", 1), ("import pkg\n", 2)], ids=["apart", "in a circle"])
+def test_what_took_long_is_read_once_for_several_packages(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, first: str, reads: int
+) -> None:
+    """It is read again where its import asked for the package that was in the middle of its own."""
+    monkeypatch.setattr("abiscan.python.importing.other_code._MANY_STEPS", 0)
+    (tmp_path / "other.py").write_text(f"{first}def __getattr__(name):\n    import absent\n")
+    (tmp_path / "pkg.py").touch()
+    read: list[str] = []
+    world = FakeWorld(python=sys.version_info[:2])
+    others = imports_in(tmp_path, world, read)
+    for name in ("Thing", "Part"):
+        with around(tmp_path, others=others):
+            raised = others.error("other", name)
+        assert raised is not None
+        assert [raised.exception, raised.message] == really(tmp_path, f"from other import {name}")
+    assert read == ["other"] * reads
 
 
 @pytest.mark.parametrize("code", OF_TORCH)
