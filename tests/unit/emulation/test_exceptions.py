@@ -8,11 +8,15 @@ from __future__ import annotations
 import shutil
 import subprocess
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 
 from abiscan.binary.elf import ElfFile
 from abiscan.emulation import recover
+from abiscan.emulation.emulator import CANARY
+from abiscan.emulation.exceptions import Exceptions
 from abiscan.registrations import Registrations
 
 pytestmark = pytest.mark.skipif(not shutil.which("g++"), reason="needs g++")
@@ -156,3 +160,18 @@ def test_behind_a_stop_in_what_registers_the_process_may_end(tmp_path: Path) -> 
     elsewhere = "} __attribute__((constructor(65000))) static void other() { "
     found = _recovered(tmp_path, f"{elsewhere} {stop}", "-O1")
     assert [gap.decides for gap in found.gaps if "unmapped" in gap.reason] == [False]
+
+
+def test_nothing_behind_the_stack_protector_is_a_local(monkeypatch: pytest.MonkeyPatch) -> None:
+    """GCC puts it right below what is saved: locals, the protector, %rbp, the return address."""
+    protector, rbp, cfa = 0x1E8, 0x1F0, 0x200
+    words = {protector: CANARY}
+    frames = SimpleNamespace(cfa=lambda *_: cfa, saved=lambda *_: [rbp, rbp + 8])
+    exceptions = Exceptions(cast("Any", SimpleNamespace(machine=SimpleNamespace(word=lambda at: words.get(at, 7)))))
+    monkeypatch.setattr(
+        exceptions, "_frames_from", lambda _call: [SimpleNamespace(frames=frames, function=None, state=None)]
+    )
+    call = cast("Any", None)
+    assert list(exceptions.locals_at(call, 0x1C0, 1 << 16)) == [(0x1C0, protector - 0x1C0)]
+    words.clear()
+    assert list(exceptions.locals_at(call, 0x1C0, 1 << 16)) == [(0x1C0, rbp - 0x1C0)]

@@ -10,7 +10,9 @@ import pytest
 from abiscan.binary.elf import Machine
 from abiscan.emulation import cpu_reach
 from abiscan.extension.examined import ExaminedTarget
-from abiscan.inputs.sources import Target
+from abiscan.inputs.files import Files
+from abiscan.inputs.sources import Target, read_target
+from tests.fakes import SAMPLES
 
 X86_64, AARCH64 = Machine.X86_64, Machine.AARCH64
 USED = {("a.so", X86_64): {"avx2"}, ("b.so", X86_64): {"fma"}, ("c.so", AARCH64): {"sve"}, ("d.so", AARCH64): None}
@@ -36,3 +38,15 @@ def test_features_of_all_code(
     libraries = {name: library(name, machine) for name, machine in USED if name in names.split()}
     examined = ExaminedTarget(cast("Target", SimpleNamespace(extensions=(), libraries=libraries)))
     assert {machine: examined.features_in_code(machine) for machine in Machine} == expected
+
+
+def test_the_kernels_of_an_operator_are_looked_at() -> None:
+    """library.cpp gives ``sample::lambda`` its one kernel, and ``sample::scale.by`` two."""
+    (examined,) = ExaminedTarget(
+        read_target(SAMPLES / "registrations/library.so", Files(), "/site", "/site/torch")
+    ).extensions
+    reach = examined.operator_needs
+    assert {name: reach[name].is_whole for name in ("sample::lambda", "sample::scale.by")} == {
+        "sample::lambda": True,
+        "sample::scale.by": True,
+    }

@@ -35,13 +35,10 @@ OWNER: Final = SAMPLES / "duplicate_library-twice.so"
 class Loads:
     """Loads of samples into one process."""
 
-    def __init__(self) -> None:
+    def __init__(self, torch: str = TORCH) -> None:
         self.files = Files()
-        self.release = embedded.release(TORCH, Machine.X86_64, self.files)
-        self.replayer = Replayer(
-            torch=EmbeddedTorch(build=TORCH, files=self.files),
-            files=self.files,
-        )
+        self.release = embedded.release(torch, Machine.X86_64, self.files)
+        self.replayer = Replayer(torch=EmbeddedTorch(build=torch, files=self.files), files=self.files)
 
     def load(self, path: Path, *needed: Path, keep: bool = False) -> Registering:
         (examined,) = ExaminedTarget(read_target(path, self.files, "/site", "/site/torch")).extensions
@@ -173,3 +170,13 @@ def test_what_torch_only_warns_of_is_kept(loads: Loads, tmp_path: Path) -> None:
     assert [each.outcome.kind for each in loads.load(sample, keep=True).reactions] == [OutcomeKind.DEAD]
     copy = Path(shutil.copy(sample, tmp_path / "copy.so"))
     assert [each.outcome.kind for each in loads.load(copy).reactions] == [OutcomeKind.OVERRIDES, OutcomeKind.DEAD]
+
+
+def test_what_a_release_says_is_in_its_words() -> None:
+    """To tell it, torch 2.13 asks for the namespace, which the wildcard does not have (library.cpp)."""
+    words = [Loads(torch).load(SAMPLES / "library_block_misuse-def_of_all.so").failure for torch in ("2.4.0", TORCH)]
+    texts = [failure.outcome.message.text for failure in words if failure and failure.outcome.message]
+    assert [text.partition(" (")[0] for text in texts] == [
+        "TORCH_LIBRARY: cannot define TORCH_LIBRARY with the wildcard namespace _",
+        "bad optional access",
+    ]

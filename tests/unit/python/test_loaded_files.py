@@ -61,6 +61,15 @@ def test_a_file_that_keeps_objects(body: str, release: str, *, told: bool) -> No
     assert is_told(body, release) is told
 
 
+def test_functions_that_are_parsed_when_they_are_asked_for() -> None:
+    """Those of a module deeper down, whose text is searched for what loads something."""
+    body = f"import torch\ndef f(p):\n  c = torch.load(p)\n  {'a' * 99} = 3\n  return c['args']\n"
+    sources = TextSources({"pack/__init__.py": "", "pack/deep/__init__.py": "", "pack/deep/part.py": body})
+    reader = PackageReader(sources, ["pack"])
+    (load,) = reader.open_loads(FakeWorld(torch_names=embedded_names.names("2.13.0")))
+    assert (load.file, load.line) == ("pack/deep/part.py", 3)
+
+
 @pytest.mark.parametrize(
     ("saved", "told"),
     [

@@ -13,7 +13,8 @@ from abiscan.errors import InputError
 from abiscan.inputs.files import Files
 from abiscan.inputs.interpreter import Interpreter, PythonTag
 from abiscan.inputs.session import Session
-from abiscan.torches import embedded, embedded_operators
+from abiscan.torches import embedded, embedded_operators, unlisted_torch_names
+from abiscan.torches.operator_store import OwnOperators
 from abiscan.torches.torch import EmbeddedTorch, ImageTorch, InstalledTorch, ReleaseNumber, TorchAt, TorchOf
 from tests.fakes import torch_package
 from tests.image_samples import WARN, torch_folder, torch_wheel
@@ -87,6 +88,19 @@ def test_the_layouts_of_a_torch_with_files_are_read_once(tmp_path: Path, monkeyp
     monkeypatch.setattr("abiscan.torches.torch_layouts.of_installed", lambda *_: next(answers))
     release = chosen.release_for(Machine.X86_64)
     assert chosen.layouts(release) is chosen.layouts(release)
+
+
+@pytest.mark.parametrize("embedded_as", [None, "2.13.0"])
+def test_the_library_of_a_build_that_is_embedded_is_not_searched_for_names(
+    embedded_as: str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    chosen = TorchAt(torch_package(tmp_path)).open(Files(), session_at(tmp_path))
+    assert isinstance(chosen, InstalledTorch)
+    monkeypatch.setattr(OwnOperators, "embedded", embedded_as)
+    told = list[bool]()
+    monkeypatch.setattr(unlisted_torch_names, "names", lambda *_, is_embedded: told.append(is_embedded))
+    chosen.python_names(chosen.release)
+    assert told == [embedded_as is not None]
 
 
 @pytest.mark.parametrize(
