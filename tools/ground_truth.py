@@ -44,7 +44,7 @@ from abiscan.rules import RULES
 from abiscan.torches.torch import ReleaseNumber, TorchAt, TorchChoice
 from abiscan.verdict.torch_set import CheckRequest, TorchSet
 from tools import registrations
-from tools.wheels import download
+from tools.wheels import download, download_together
 
 _ORACLE: Final = Path(__file__).resolve().parent.parent / "tests" / "oracle"
 RECORDS: Final = (_ORACLE / "pairs.jsonl.gz", _ORACLE / "pairs_more.jsonl.gz", _ORACLE / "pairs_aarch64.jsonl.gz")
@@ -172,6 +172,7 @@ def differences(
 def targets_of(pairs: Iterable[Pair], folder: Path) -> dict[str, Path]:
     """What to check for the pairs, by ``package-version``; wheels that are not in ``folder`` are downloaded."""
     corpora = {pair.corpus: pair for pair in pairs}
+    fetch(((pair.package, pair.version, pair.machine) for pair in corpora.values()), folder)
     return {corpus: _with_other_wheels(pair, folder) for corpus, pair in corpora.items()}
 
 
@@ -214,11 +215,29 @@ def torch_of(version: str, folder: Path, machine: Machine = Machine.X86_64) -> P
 
 def wheel(package: str, version: str, folder: Path, machine: Machine = Machine.X86_64) -> Path:
     """The wheel of a package in ``folder``, downloaded if it is not there yet."""
-    known = folder.glob(f"{package.replace('-', '_')}-{version}-*.whl")
-    path = next((path for path in known if path.stem.endswith((machine.value, "-any"))), None)
+    path = _known(package, version, folder, machine)
     path = path or download(f"{package}=={version}", folder, python=PYTHON, machine=machine)
     assert path is not None, f"no wheel of {package} {version} for Python {PYTHON} on {machine.value}"
     return path
+
+
+def fetch(wanted: Iterable[tuple[str, str, Machine]], folder: Path) -> None:
+    """Download the wheels of packages, versions and machines that are not in ``folder``, several at a time."""
+    missing = [one for one in dict.fromkeys(wanted) if _known(one[0], one[1], folder, one[2]) is None]
+    while missing:
+        # pip takes one version of a package.
+        chosen = {(package, machine): version for package, version, machine in missing}
+        for machine in Machine:
+            names = [f"{package}=={version}" for (package, one), version in chosen.items() if one is machine]
+            if names:
+                download_together(names, folder, machine)
+        missing = [one for one in missing if chosen[one[0], one[2]] != one[1]]
+
+
+def _known(package: str, version: str, folder: Path, machine: Machine) -> Path | None:
+    """The wheel of a package in ``folder``."""
+    paths = folder.glob(f"{package.replace('-', '_')}-{version}-*.whl")
+    return next((path for path in paths if path.stem.endswith((machine.value, "-any"))), None)
 
 
 def shipped_in(target: Path) -> frozenset[str]:

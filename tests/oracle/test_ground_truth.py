@@ -53,6 +53,16 @@ def test_every_recorded_load_of_a_small_wheel_is_predicted_without_downloads(tmp
     assert ground_truth.disagreeing(pairs, folder, embedded=True) == {}
 
 
+def test_wheels_are_fetched_together_but_for_versions_of_one_package(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    runs = list[set[str]]()
+    monkeypatch.setattr(ground_truth, "download_together", lambda names, _folder, _machine: runs.append(set(names)))
+    (tmp_path / "b-1-py3-none-any.whl").touch()
+    ground_truth.fetch(((name, version, Machine.X86_64) for name in "abc" for version in "12"), tmp_path)
+    assert runs == [{"a==2", "b==2", "c==2"}, {"a==1", "c==1"}]
+
+
 @needs_corpus
 @either_size
 @pytest.mark.skipif(live_torch.build() != RECORDED, reason=f"needs torch {RECORDED}; here is {live_torch.build()}")

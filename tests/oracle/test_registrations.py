@@ -32,7 +32,15 @@ LOADS = registrations.recorded()
 
 
 @functools.cache
+def fetch_wheels() -> None:
+    """Download what the tests of ``.ci/run`` read, unless it is there."""
+    loads = [load for load in LOADS if load.corpus not in LARGE]
+    ground_truth.fetch(((load.package, load.version, load.machine) for load in loads), corpus.folder())
+
+
+@functools.cache
 def inventories(package: str, version: str, machine: Machine = Machine.X86_64) -> tuple[Inventory, ...]:
+    fetch_wheels()
     wheel = ground_truth.wheel(package, version, corpus.folder(), machine)
     examined = examine(wheel, Session(folder=corpus.cache()))
     return tuple(extension.inventory for extension in examined.extensions)
