@@ -15,6 +15,7 @@ import socket
 import sys
 import threading
 import types
+import weakref
 from typing import Any
 
 
@@ -69,6 +70,8 @@ def run(told: dict[str, Any]) -> None:
 
 if __name__ == "__main__":
     exec(sys.argv[2])
+    for finalizer in list(weakref.finalize._registry):  # type: ignore[attr-defined]
+        finalizer.atexit = False  # those of torch's libraries take their operators back
     # No child looks for garbage among what was imported, not even as it ends: that would copy all of these pages.
     gc.freeze()
     run(requested(socket.socket(fileno=int(sys.argv[1]))))
