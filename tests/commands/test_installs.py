@@ -93,8 +93,9 @@ def test_options_before_install_and_in_short(
     assert not is_there(environment, "bad")
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("index")
-@pytest.mark.parametrize("form", ["--python {}", pytest.param("--python={}", marks=pytest.mark.long)])
+@pytest.mark.parametrize("form", ["--python {}", "--python={}"])
 def test_the_python_may_be_named_after_install(environment: Path, form: str) -> None:
     # An environment with a pip of its own, which refuses the option there.
     site_of(environment).joinpath("pip").symlink_to(Path(own_pip.__file__).parent)
@@ -226,7 +227,7 @@ def lying_index(server: Server, good: Path, bad: Path, *, honest: int) -> None:
         (["--index-url", "{index}", "twin"], None),
         pytest.param(["--index-url", "{index}", "--", "twin"], None, marks=pytest.mark.long),
         pytest.param(["-r", "{file}"], None, marks=pytest.mark.long),
-        (["{url}"], "direct_url.json"),
+        pytest.param(["{url}"], "direct_url.json", marks=pytest.mark.long),
         pytest.param(["twin @ {url}"], "direct_url.json", marks=pytest.mark.long),
     ],
 )
@@ -307,6 +308,7 @@ def test_uv_with_requirements_in_a_pipe(environment: Path, index: Path, words: s
     assert (done.code, (site_of(environment) / "bad-2.0.dist-info").is_dir()) == (0, True), done.err
 
 
+@pytest.mark.long
 def test_a_plan_that_says_nothing_stops_it(environment: Path, tmp_path: Path) -> None:
     """A pip and a uv that succeed and say nothing of what they would install."""
     site = site_of(environment)
@@ -345,6 +347,7 @@ def uv(environment: Path, *words: str, cwd: Path, env: dict[str, str | None] | N
     return run("uv", "pip", "install", *words, env=variables, cwd=cwd)
 
 
+@pytest.mark.long
 @pytest.mark.skipif(UV is None, reason="needs uv")
 def test_uv_installs_what_was_checked(environment: Path, tmp_path: Path) -> None:
     good = package_wheel(tmp_path / "good", "twin", {"twin/_C.so": extension()})
@@ -390,10 +393,10 @@ build_editable = build_wheel
 @pytest.mark.parametrize(
     "words",
     [
-        *(["-e", ".[x]"], ["{wheel}"]),
+        ["-e", ".[x]"],
         *(
             pytest.param(words, marks=pytest.mark.long)
-            for words in (["source @ {url}"], ["-r", "requirements.txt"], ["-e", "."], ["."])
+            for words in (["{wheel}"], ["source @ {url}"], ["-r", "requirements.txt"], ["-e", "."], ["."])
         ),
     ],
 )

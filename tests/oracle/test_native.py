@@ -275,6 +275,7 @@ def test_what_icicle_does() -> None:
 SAMPLES: Final = sorted((Path(__file__).parents[2] / "sample_binaries").glob("**/*.so"))
 
 
+@pytest.mark.long  # `make icicle` compares most of them with what is recorded
 def test_the_same_is_found_with_it_and_without(monkeypatch: pytest.MonkeyPatch) -> None:
     """Registrations, look-ups, gaps and their places, of all samples."""
     from abiscan.emulation import recover

@@ -221,6 +221,7 @@ print(json.dumps({name: getattr(bound, name)() for name in sys.argv[2:]}))
 """
 
 
+@pytest.mark.long
 def test_functions_of_a_module_return_what_they_really_do(tmp_path: Path) -> None:
     package = interpreter.installed_torch()
     folders = [f"-I{package}/include", f"-I{sysconfig.get_path('include')}"]

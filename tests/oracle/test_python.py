@@ -173,9 +173,10 @@ def test_a_name_that_a_module_of_torch_has_is_never_said_to_be_absent(module: st
         pytest.param("import torch\n", "backend_of_test.load:fine", marks=pytest.mark.long),
         ("import torch\n\ndef start():\n    pass\n", "backend_of_test:start"),  # it is not there yet
         pytest.param("def start():\n    pass\n\nimport torch\n", "backend_of_test:start", marks=pytest.mark.long),
-        (
+        pytest.param(
             "import os\nos.environ['TORCH_DEVICE_BACKEND_AUTOLOAD'] = '0'\nimport torch\n",
             "backend_of_test.load:start",
+            marks=pytest.mark.long,
         ),
     ],
 )

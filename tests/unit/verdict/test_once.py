@@ -156,7 +156,7 @@ def test_many_torches_take_a_few_readings(
     assert 0 < single < all_ < 10 * single  # on a single one it fails early; where it works, large bodies run once
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @needs_corpus
 def test_all_torches_take_the_work_of_six_readings_at_most(
     machines: list[PythonMachine], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
