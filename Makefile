@@ -15,29 +15,31 @@ export PIP_NO_DEPS := 0
 export PIP_REQUIRE_HASHES := 0
 unexport PIP_TARGET PIP_PREFIX PIP_ROOT PIP_PYTHON PIP_REQUIREMENT PIP_EDITABLE PIP_DRY_RUN PIP_NO_BUILD_ISOLATION
 UNIT := tests/unit tests/property tests/golden tests/test_cases.py tests/test_architecture.py
-INSTALL = $(BIN)/python -m pip install --quiet
+# What is imported is compiled then; of most packages, hardly any module is.
+INSTALL = $(BIN)/python -m pip install --quiet --no-compile
 
 .PHONY: first-run setup tools torch check quick lint unit icicle test fuzz fuzz-day hostile native-fuzz native-arm64 pythons docs truth bench gen new-rule release
 
 first-run: $(BIN)/abiscan  ## check a sample with what is inside the package; nothing else is installed
 	$(BIN)/abiscan check sample_binaries/undefined_symbol_signature/undefined_symbol_signature.so --torch 2.13.0 || test $$? -eq 1
 
-$(BIN)/abiscan:
+$(BIN)/python:
 	$(PYTHON) -m venv $(VENV)
+
+$(BIN)/abiscan: | $(BIN)/python
 	$(INSTALL) .
 
 setup:  ## install the package editable, with the test tools and the torch that the tests load extensions into
 	@$(MAKE) --no-print-directory tools
 	@$(MAKE) --no-print-directory torch
 
-tools:  ## the first half of setup: all but torch
-	$(PYTHON) -m venv $(VENV)
+tools: | $(BIN)/python  ## the first half of setup: all but torch
 	$(INSTALL) 'pip>=25.1'  # the first one that reads dependency groups
 	$(INSTALL) --editable . --group test --group docs
 
 torch:  ## the second half of setup
 	@echo "Installing $(TORCH_WHEEL): PyPI has it with CUDA, which is several GB. CONTRIBUTING.md says how to get the CPU build."
-	$(INSTALL) --no-compile '$(TORCH_WHEEL)'  # hardly any of its 4,000 modules are ever imported
+	$(INSTALL) '$(TORCH_WHEEL)'
 
 check: lint docs test  ## everything CI checks
 
