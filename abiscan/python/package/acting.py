@@ -1,7 +1,7 @@
 """The functions of other code that load a library, end the process, or run data: one table each.
 
 They are those that Python code comes to in the end, from ``ctypes.cdll`` to ``_ctypes.dlopen``; what they do is in
-``models/acting.py``. Code that is in no table and gets the path of a library of the package is a gap: see
+``interpreter/models/acting.py``. Code that is in no table and gets the path of a library of the package is a gap: see
 ``PythonMachine.note_possible_loads``.
 """
 
