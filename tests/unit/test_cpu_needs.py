@@ -77,6 +77,8 @@ def test_levels_as_bits_and_as_torch_calls_them(name: str, levels: int, of_torch
         ("62 f1 74 38 58 00", ("avx512f", "avx512vl")),  # vaddps (%rax){1to8},%ymm1,%ymm0
         ("62 b1 74 28 58 c2", ("avx512f", "avx512vl")),  # vaddps %ymm18,%ymm1,%ymm0
         ("c5 f4 58 c2", ("avx",)),  # vaddps %ymm2,%ymm1,%ymm0
+        ("c4 e2 71 98 c2", ("fma",)),  # vfmadd132ps %xmm2,%xmm1,%xmm0
+        ("c4 e2 70 f2 c2", ("bmi1",)),  # andn %edx,%ecx,%eax
         ("48 01 c0", ()),  # add %rax,%rax
         ("66 0f 38 00 c1", ("ssse3",)),  # pshufb %xmm1,%xmm0
         ("66 0f 3a 0f c1 08", ("ssse3",)),  # palignr $8,%xmm1,%xmm0

@@ -132,8 +132,10 @@ def test_a_symbol_of_another_type_or_binding_is_not_found(definition: Defined) -
     assert facts.symbols.find("f") == ()
 
 
-def test_what_a_hash_table_does_not_lead_to_is_looked_up_elsewhere() -> None:
-    content = bytearray(Elf(defined=exports("own"), undefined=(Undefined(name="f"),)).build())
+@pytest.mark.parametrize(("binding", "weak"), [(1, False), (2, True)])  # elf.h: STB_GLOBAL, STB_WEAK
+def test_what_a_hash_table_does_not_lead_to_is_looked_up_elsewhere(binding: int, *, weak: bool) -> None:
+    own = Defined(name="own", binding=binding)
+    content = bytearray(Elf(defined=(own,), undefined=(Undefined(name="f"),)).build())
     file = ElfFile.from_bytes(bytes(content), "x.so")
     relocation = file.dynamic[Tag.RELA] + 8
     symbols = struct.unpack_from("<I", content, relocation + 4)[0]
@@ -142,4 +144,4 @@ def test_what_a_hash_table_does_not_lead_to_is_looked_up_elsewhere() -> None:
     assert list(ElfFile.from_bytes(bytes(content), "x.so").facts().symbols.find_lost()) == []
     struct.pack_into("<Q", content, file.dynamic[Tag.GNU_HASH] + 16, 0)  # the Bloom filter
     lost = ElfFile.from_bytes(bytes(content), "x.so").facts().symbols.find_lost()
-    assert [(symbol.name, symbol.place) for symbol in lost] == [("own", 0)]
+    assert [(symbol.name, symbol.place, symbol.weak) for symbol in lost] == [("own", 0, weak)]

@@ -38,3 +38,11 @@ def test_what_to_do_about_a_symbol(symbol: str, torch: str | None, fix: str) -> 
 def test_a_name_as_cpp_writes_it_is_looked_up() -> None:
     found = answer("ImportError: pkg/_C.so: undefined symbol: at::get_num_threads()")
     assert any(line.strip().startswith("there in torch") for line in found.lines)
+
+
+def test_which_releases_have_a_name_of_torch() -> None:
+    """torch._six went with 2.0.0."""
+    found = answer("ModuleNotFoundError: No module named 'torch._six'")
+    assert found.cause == "missing-torch-name"
+    assert [name.partition(";")[0] for name in found.names] == ["torch._six: there in 1.4.0-1.13.1"]
+    assert "fix: install a version of the package for this torch, or torch 1.4.0-1.13.1, which has it" in found.lines
