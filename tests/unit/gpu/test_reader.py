@@ -183,6 +183,11 @@ def test_no_more_is_read_than_a_library_can_have(section: bytes) -> None:
         list(parsed(section))
 
 
+def test_a_container_may_have_almost_all_of_it() -> None:
+    (whole,) = parsed(container(*[EMPTY] * 40_000))
+    assert len(whole.entries) == 40_000
+
+
 def test_a_container_in_the_code_of_another_is_code() -> None:
     inner = container(entry(2, 120, 0, b"12345678", isa=(1, 7)))
     (outer,) = parsed(container(entry(2, 90, 0, inner, isa=(1, 7))))

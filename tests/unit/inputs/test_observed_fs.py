@@ -70,6 +70,15 @@ def test_a_record_of_python_files_no_longer_stands_once_one_changes(tmp_path: Pa
     assert not observed_fs.is_unchanged(record.seen)
 
 
+def test_a_record_of_names_stands_when_python_compiles_and_no_longer_when_a_file_comes(tmp_path: Path) -> None:
+    with observed_fs.record_observations() as record:
+        assert observed_fs.list_names(tmp_path) == []
+    (tmp_path / "__pycache__").mkdir()
+    assert observed_fs.is_unchanged(record.seen)
+    (tmp_path / "module.py").touch()
+    assert not observed_fs.is_unchanged(record.seen)
+
+
 def test_a_large_file_is_known_by_its_last_change(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(observed_fs, "_LARGE", 5)
     small, large = tmp_path / "small", tmp_path / "large"
