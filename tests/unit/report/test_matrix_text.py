@@ -137,6 +137,8 @@ def test_what_files_were_built_for() -> None:
     ]
     alike = shown(row("a.so", built_for=one), row("b.so", built_for=one))
     assert alike[1] == "  all files: built for torch 2.8.0"
+    packaged = shown(package(), row("a.so", built_for=one), row("b.so", built_for=one))
+    assert [line for line in packaged if "built for" in line] == ["  all files: built for torch 2.8.0"]
     differ = (row("a.so", built_for=one), row("b.so", built_for=one), row("c.so", built_for=built("2.9.1")))
     assert [line for line in shown(*differ) if "built for" in line] == [
         "  a.so and 1 more: built for torch 2.8.0",

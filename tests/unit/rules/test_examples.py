@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import re
+from types import SimpleNamespace
+from typing import cast
 
+import pytest
 from packaging.version import Version
 
 from abiscan.binary.elf import Machine
 from abiscan.dispatch.keys import keys_of
+from abiscan.linkage.layout_drift import TypeDrift
 from abiscan.rules import dispatch_key_drift, layout_drift
 from abiscan.torches.layouts import find_layout
 
@@ -49,3 +53,14 @@ def test_the_sizes_in_the_example_of_layout_drift_are_those_of_the_releases() ->
         known = find_layout(name, f"{version}.0", Machine.X86_64)
         assert known is not None
         assert known.size == int(size)
+
+
+@pytest.mark.parametrize(
+    ("field", "said"),
+    [("key_set_", "c10::Storage (8 bytes, members moved)"), ("base class", "c10::Storage (another base)")],
+)
+def test_how_a_class_of_the_same_size_differs(field: str, said: str) -> None:
+    """What has no name of a member is told by its difference."""
+    new = SimpleNamespace(size=8, fields=[SimpleNamespace(name=field)])
+    change = SimpleNamespace(name="c10::Storage", resized=False, new=new, differences=("another base",))
+    assert layout_drift._format_sizes(cast("TypeDrift", SimpleNamespace(change=change))) == said

@@ -61,6 +61,13 @@ def test_a_library_has_the_name_of_a_function_in_python_before_there_is_one(name
     assert names.lacks("torch", name)
 
 
+def test_compiled_code_gives_names_to_its_classes_and_to_torch() -> None:
+    """torch/csrc/autograd/python_variable.cpp has the methods of tensors; no class of C++ is in torch.nn."""
+    assert embedded_names.was_compiled("torch.Tensor._make_subclass")
+    assert embedded_names.was_compiled("torch.is_sparse_csr")
+    assert not embedded_names.was_compiled("torch.nn._make_subclass")
+
+
 @pytest.mark.parametrize("name", ["rfft", "irfft", "ifft"])
 def test_a_compiled_function_went_although_others_end_in_its_name(name: str) -> None:
     # The notes on 1.8.0: "The old torch.fft functions were removed"; torch._C._fft.fft_rfft and the like stay.
