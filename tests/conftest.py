@@ -69,13 +69,25 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> Any:
     """With ``--dist=loadgroup``, a process that has nothing left to do gets the next group."""
     from xdist.scheduler import LoadScopeScheduling
+    from xdist.workermanage import WorkerController
 
     if config.getvalue("dist") != "loadgroup":
         return None
+
+    class Groups(LoadScopeScheduling):  # type: ignore[misc]  # it has no types
+        """Forgets the groups that are done: after each message, it looks through all that it knows."""
+
+        def _split_scope(self, nodeid: str) -> str:
+            return groups.group_of(nodeid)
+
+        def mark_test_complete(self, node: WorkerController, item_index: int, duration: float = 0) -> None:
+            super().mark_test_complete(node, item_index, duration)
+            known, group = self.assigned_work[node], groups.group_of(self.registered_collections[node][item_index])
+            if all(known[group].values()):
+                del known[group]
+
     config.option.loadscopereorder = False
-    scheduler = LoadScopeScheduling(config, log)
-    scheduler._split_scope = groups.group_of
-    return scheduler
+    return Groups(config, log)
 
 
 @pytest.hookimpl(wrapper=True)
