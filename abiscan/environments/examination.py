@@ -642,26 +642,28 @@ def _with_doubts(rows: Sequence[ExaminedDistribution], environment: WholeEnviron
     # Packages that fail by themselves come first: they are the reason for the others.
     causes_first = sorted(rows, key=lambda row: row.cause is not None)
     failing = [module for row in causes_first if row.fitness is Fitness.FAILS for module in row.modules]
-    lazy: dict[str, tuple[str, str]] = {}
-    for item in environment.distributions if failing else ():
-        for module in modules_of(item) if defers_imports(item) else ():
-            broken = next((name for name in failing if name != module and mentions_import(item, name)), None)
-            if broken is not None and module not in failing:
-                lazy[module] = item.name, broken
+    may_doubt = [row for row in rows if row.fitness is Fitness.WORKS and not row.is_settled and failing]
+    deferring = filter(defers_imports, environment.distributions) if may_doubt else ()
+    lazy = {module: item for item in deferring for module in modules_of(item) if module not in failing}
+
+    @functools.cache
+    def broken_in(module: str) -> str | None:
+        return next((name for name in failing if mentions_import(lazy[module], name)), None)
+
     for row in rows:
+        # All code of a package is only searched if another one takes something from it.
         taken = (
-            row.fitness is Fitness.WORKS
-            and not row.is_settled
-            and next(
-                (module for module in lazy if module not in row.modules and imports_at_once(row.distribution, module)),
-                None,
-            )
+            module
+            for module in (lazy if row in may_doubt else ())
+            if module not in row.modules and imports_at_once(row.distribution, module) and broken_in(module)
         )
-        if not taken:
+        module = next(taken, None)
+        if module is None:
             yield row
             continue
-        name, broken = lazy[taken]
-        problem = f"it imports parts of {name}, some of which import {broken}, whose import fails"
+        problem = (
+            f"it imports parts of {lazy[module].name}, some of which import {broken_in(module)}, whose import fails"
+        )
         yield msgspec.structs.replace(row, checked_package=None, problem=problem)
 
 
