@@ -98,7 +98,7 @@ UNWANTED = (
     *("abiscan.torches.from_libs", "abiscan.torches.unlisted_torch_names", "capstone", "dataclasses", "icicle", "lief"),
     *("packaging.requirements", "requests", "rich", "unearth"),
 )
-MOST_MODULES = 351  # of 678 in abiscan; every rule is one, the options for locks, what the reading of Python keeps, and C
+MOST_MODULES = 351  # of 678 in abiscan; every rule is one, the options for locks, what the reading of Python keeps
 
 
 def test_a_check_of_a_wheel_imports_only_what_it_uses(tmp_path: Path) -> None:
