@@ -900,6 +900,9 @@ def _of_class(machine: PythonMachine, cls: Class, index: object) -> object:
 
 def set_item(machine: PythonMachine, value: object, index: object, new: object) -> None:
     """Execute ``value[index] = new``."""
+    if type(value) is dict and type(index) is str and not machine.is_speculative:
+        value[index] = new
+        return
     if is_own(value):
         method = special_method(machine, value, "__setitem__")
         if method is not None:
