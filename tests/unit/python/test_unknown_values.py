@@ -223,7 +223,15 @@ def test_a_path_that_may_be_that_of_an_own_library_is_tried(path: str) -> None:
     assert any("p/own.so" in condition.text for condition in fails.conditions)
 
 
-@pytest.mark.parametrize(("text", "raises"), [(b"\0p.names\0", False), (b"\0p.names.x\0", True)])
+@pytest.mark.parametrize(
+    ("text", "raises"),
+    [
+        (b"\0p.names\0p.names.Added\0", False),
+        (b"\0p.names\0Added\0", False),
+        (b"\0p.names\0", True),
+        (b"\0p.names.Added\0", True),
+    ],
+)
 def test_names_that_an_extension_module_sets_on_another(text: bytes, *, raises: bool) -> None:
     """As numpy's C code adds its classes to ``numpy.dtypes``."""
     files: Mapping[str, str | bytes] = {
