@@ -219,6 +219,24 @@ def list_required(environment: WholeEnvironment, users: Sequence[Distribution], 
     ]
 
 
+def examine_numpy(environment: WholeEnvironment, torch: Torch, session: Session) -> ExaminedDistribution | None:
+    """Return what becomes of the numpy that ``import torch`` imports as well; None if a look tells that it loads.
+
+    ``torch/storage.py`` goes on without one that is not there, and not without one that is for another Python.
+    """
+    numpy = environment.find("numpy")
+    if numpy is None or session.system is not None:
+        return None
+    try:
+        with turn_of(str(numpy)):
+            libraries = LibraryGlance(environment, _surroundings_in(environment, torch), session.files())
+            if libraries.settles(numpy):
+                return None
+    except InputError:
+        return None
+    return next(iter(examine(environment, [numpy], session, required=[numpy])), None)
+
+
 def is_for_another_numpy(environment: WholeEnvironment, distribution: Distribution, files: Files) -> bool:
     """Whether a distribution that requires numpy has modules that were compiled for another one."""
     numpy = environment.find("numpy")

@@ -9,15 +9,18 @@ from __future__ import annotations
 import posixpath
 import re
 from collections.abc import Collection
+from pathlib import Path
 from typing import Final
 
 from abiscan.binary.elf import SharedObject
 from abiscan.environments.model import WholeEnvironment, sources_of
 from abiscan.errors import InputError
 from abiscan.inputs.files import Files
+from abiscan.inputs.interpreter import PythonTag
 from abiscan.inputs.packages import Distribution
 from abiscan.python.language.scan import Outline, is_in_comment
-from abiscan.python.package.installed import Surroundings
+from abiscan.python.package.installed import Surroundings, is_module_in
+from abiscan.python.package.model import Answer
 from abiscan.regex import regex
 from abiscan.verdict.numpy_abi import find_module_error
 
@@ -73,7 +76,7 @@ class LibraryGlance:
         return any(other is not None and posixpath.basename(path) in other.needed for other in others)
 
     def _loads(self, path: str, facts: SharedObject | None) -> bool:
-        if facts is None:
+        if facts is None or (facts.python_modules and self._is_for_another_python(path)):
             return False
         if not all(name in self._names or self._surroundings.system_has(name) is True for name in facts.needed):
             return False
@@ -81,6 +84,14 @@ class LibraryGlance:
             return find_module_error(path, self._files, self._numpy) is None
         except InputError:
             return False
+
+    def _is_for_another_python(self, path: str) -> bool:
+        """Whether an import passes a module over, as its name says that it is for another Python, and finds none."""
+        folder, name = posixpath.split(path)
+        python, tag = self._surroundings.python, PythonTag.of_file(name)
+        if tag is None or isinstance(python, Answer) or (tag.major, tag.minor) == python:
+            return False
+        return not is_module_in(Path(folder), name.partition(".")[0], python)
 
 
 def _does_without(distribution: Distribution, modules: Collection[str]) -> bool:

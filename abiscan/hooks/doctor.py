@@ -24,6 +24,7 @@ from abiscan.environments.examination import (
     ExaminedDistribution,
     all_required,
     examine,
+    examine_numpy,
     is_for_another_numpy,
     list_modules,
     list_required,
@@ -160,8 +161,13 @@ def examine_environment(
     users = [item for item in list_users(environment, files) if item not in copies]
     target = hardware_of((), None, (), session.system).system
     state = examine_torch(torch, environment, files, target)
-    if state.error is not None:  # everything that needs torch fails because of that, whatever else is wrong
+    numpy = examine_numpy(environment, torch, session) if state.imports else None
+    if numpy is not None and numpy.error is not None and numpy.error.exception != "ModuleNotFoundError":
+        state = msgspec.structs.replace(state, imports=False, error=str(numpy.error))
+        ailments.append(_numpy_ailment(str(numpy.error), numpy.distribution, environment, pip))
+    elif state.error is not None:
         ailments.append(_torch_ailment(state.error, environment, pip))
+    if state.error is not None:  # everything that needs torch fails because of that, whatever else is wrong
         fails = functools.partial(ExaminedDistribution, checked_package=None, problem=_NO_TORCH, cause="torch")
         rows, required = [fails(distribution=item) for item in users], []
     else:
@@ -497,6 +503,18 @@ def _torch_ailment(error: str, environment: WholeEnvironment, pip: Pip) -> Ailme
         message=error,
         extensions=(),
         commands=(pip.format_command(["install", *words]),) if words else (),
+    )
+
+
+def _numpy_ailment(error: str, numpy: Distribution, environment: WholeEnvironment, pip: Pip) -> Ailment:
+    """Return that torch itself cannot be imported, since the numpy that is there is for another Python, or damaged."""
+    folders = (observed_fs.read_variable("PYTHONPATH") or "").split(os.pathsep)
+    is_named = any(
+        folder and observed_fs.resolve_links(folder) == observed_fs.resolve_links(numpy.site) for folder in folders
+    )
+    again = pip.format_command(["install", "--force-reinstall", "--no-deps", str(numpy)])
+    return msgspec.structs.replace(
+        _torch_ailment(error, environment, pip), commands=("unset PYTHONPATH" if is_named else again,)
     )
 
 

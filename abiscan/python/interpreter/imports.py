@@ -393,7 +393,9 @@ class PythonInterpreter(Calls):
             self.import_module(target)
         base, of_torch = self.modules.get(line.module), is_of_torch(line.module)
         for name in line.names:
-            if isinstance(base, PythonModule) and base.stage is Stage.SKIMMED:
+            if isinstance(base, PythonModule) and (
+                base.stage is Stage.SKIMMED or self._is_passed_over(f"{line.module}.{name}")
+            ):
                 self._take_own(base, name)
             elif of_torch:
                 self._raise_if_broken(f"{line.module}.{name}")
@@ -427,7 +429,16 @@ class PythonInterpreter(Calls):
                 return True
             if located is None and companions.lacks_module(self, target):
                 return True
+            if self._is_passed_over(target):
+                return True
         return False
+
+    def _is_passed_over(self, module: str) -> bool:
+        """Whether a package has an extension module of a name, and only for another Python."""
+        parent, _, name = module.rpartition(".")
+        package = self.library.locate(parent) if parent and self.library.locate(module) is None else None
+        files = (file for folder in package.folders for file in self.files.folders.get(folder, ())) if package else ()
+        return any(file.startswith(f"{name}.") and file.endswith((".so", ".pyd")) for file in files)
 
     def settle(self, value: object) -> object:
         """Return the value itself, where a name of a module that is not run yet stands for it."""

@@ -19,6 +19,7 @@ from abiscan.environments import examination
 from abiscan.environments.examination import (
     ExaminedDistribution,
     examine,
+    examine_numpy,
     list_modules,
     list_required,
     list_users,
@@ -191,6 +192,39 @@ def test_what_is_installed_in_place(site: Path, kind: str, undefined: tuple[str,
     )
     assert (row.fitness is Fitness.WORKS) == (not undefined)
     assert (row.distribution.source, origin_of(row.distribution)) == (str(project), "editable")
+
+
+LARGE = "# {}\n".format("x" * 70) * 80
+
+
+@pytest.mark.parametrize("large", [False, True])
+def test_modules_for_another_python_are_passed_over(site: Path, large: bool) -> None:
+    """As where ``PYTHONPATH`` leads to the packages of another Python."""
+    body = "import re\nfrom parts import _fast\ndef f(): ...\n"
+    files = {"parts/__init__.py": "from parts._main import f\n", "parts/_main.py": (LARGE if large else "") + body}
+    library = Elf(defined=exports("PyInit__fast"))
+    install(site, "parts", {"parts/_fast.cpython-37m-x86_64-linux-gnu.so": library}, requires="", files=files)
+    numpy = (
+        "try:\n    from numpy._umath import add\nexcept ImportError as error:\n"
+        "    raise ImportError('Error importing numpy') from error\n"
+    )
+    library = Elf(defined=exports("PyInit__umath"))
+    objects = {"numpy/_umath.cpython-37m-x86_64-linux-gnu.so": library}
+    install(site, "numpy", objects, version="2.4.6", requires="", files={"numpy/__init__.py": numpy})
+    install(
+        site, "user", {}, requires="torch\nRequires-Dist: parts", files={"user/__init__.py": "import torch, parts\n"}
+    )
+    row = rows_of(site)["user"]
+    environment, session = WholeEnvironment.installed(str(site.parent / "python")), Session(folder=site / "cache")
+    of_numpy = examine_numpy(environment, environment.choice.open(Files(), session), session)
+    assert of_numpy is not None
+    for name, error in (("user", row.error), ("numpy", of_numpy.error)):
+        program = f"import sys\nsys.path.insert(0, {str(site)!r})\nimport {name}"
+        done = subprocess.run([sys.executable, "-S", "-c", program], capture_output=True, text=True, check=False)
+        assert done.stderr.replace(f"{site}/", "").splitlines()[-1].startswith(str(error).rpartition(" (")[0])
+    # A library for this Python beside it is the one that is imported.
+    (site / "numpy" / "_umath.so").touch()
+    assert examine_numpy(environment, environment.choice.open(Files(), session), session) is None
 
 
 def test_what_comes_to_a_module_that_may_fail_is_read(site: Path) -> None:
