@@ -9,15 +9,17 @@ from __future__ import annotations
 import ast
 import posixpath
 from collections.abc import Iterator
+from pathlib import Path
 
 from abiscan.environments.model import Unmet, WholeEnvironment
-from abiscan.inputs import observed_fs, system
+from abiscan.inputs import interpreter, observed_fs, system
 from abiscan.inputs.files import Files
 from abiscan.inputs.target_system import LinuxSystem
 from abiscan.linkage.host import Host
 from abiscan.linkage.model import Process
 from abiscan.linkage.resolve import resolve_load
 from abiscan.linkage.scope import Loader, SearchPath
+from abiscan.python.package.installed import Surroundings, installed_in
 from abiscan.results.doctor import TorchHealth
 from abiscan.torches.torch import InstalledTorch, Torch
 
@@ -49,12 +51,8 @@ def _import_errors(
     torch: InstalledTorch, environment: WholeEnvironment, files: Files, target: LinuxSystem | None
 ) -> Iterator[str]:
     """Yield what an import of torch ends in, the first error first."""
-    absent = {item.name.replace("-", "_") for item in needed_by_torch(environment) if item.there is None}
-    if absent:
-        yield from (
-            f"ModuleNotFoundError: No module named '{name}'" for name in _first_imports(torch) if name in absent
-        )
-    release, interpreter = torch.release, torch.interpreter
+    yield from _missing_imports(torch, environment)
+    release, python = torch.release, torch.interpreter
     here = target is None
     search = SearchPath(
         environment=system.environment_folders() if here else (),
@@ -63,7 +61,7 @@ def _import_errors(
         host=Host(release.machine) if here else None,
     )
     loader = Loader(files, search, release.machine)
-    executable = interpreter.executable if interpreter else None
+    executable = python.executable if python else None
     process = Process(has_python=executable is not None, system=target)
     if executable is not None:
         process = loader.enter(process, observed_fs.resolve_links(executable), visible=True)
@@ -87,8 +85,24 @@ def _import_errors(
             process = loader.enter(process, path, visible=visible)
 
 
-def _first_imports(torch: InstalledTorch) -> Iterator[str]:
-    """Yield the top-level modules that ``torch/__init__.py`` imports in any case, in order."""
+def _missing_imports(torch: InstalledTorch, environment: WholeEnvironment) -> Iterator[str]:
+    """Yield what the first imports of ``torch/__init__.py`` raise: a module is not there, or too old to have a name."""
+    unmet = {item.name.replace("-", "_"): item.there for item in needed_by_torch(environment)}
+    if not unmet:
+        return
+    folders = tuple(map(Path, interpreter.search_path(environment.python)))
+    surroundings = Surroundings(installed=installed_in(folders), folders=folders, is_final=True)
+    for module, names in _first_imports(torch):
+        top = module.partition(".")[0]
+        if top in unmet and unmet[top] is None:
+            yield f"ModuleNotFoundError: No module named '{top}'"
+        elif top in unmet and (source := surroundings.source(module)) is not None:
+            lost = (name for name in names if surroundings.has(module, name) is False)
+            yield from (f"ImportError: cannot import name '{name}' from '{module}' ({source})" for name in lost)
+
+
+def _first_imports(torch: InstalledTorch) -> Iterator[tuple[str, tuple[str, ...]]]:
+    """Yield the modules that ``torch/__init__.py`` always imports, and the names that it takes of each, in order."""
     path = posixpath.join(torch.package, "__init__.py")
     if not observed_fs.is_file(path):
         return
@@ -99,6 +113,6 @@ def _first_imports(torch: InstalledTorch) -> Iterator[str]:
     for statement in body:
         match statement:
             case ast.Import(names=names):
-                yield from (alias.name.partition(".")[0] for alias in names)
-            case ast.ImportFrom(module=str(module), level=0):
-                yield module.partition(".")[0]
+                yield from ((alias.name, ()) for alias in names)
+            case ast.ImportFrom(module=str(module), names=names, level=0):
+                yield module, tuple(alias.name for alias in names)

@@ -46,8 +46,22 @@ def remove_requirement(site: Path) -> None:
     (site / "typing_extensions-4.15.0.dist-info").rmdir()
 
 
+def replace_requirement(site: Path) -> None:
+    """Install an older version, which does not have all names."""
+    text = (site / "typing_extensions.py").read_text("utf-8").replace("TypeIs", "TypeIz")
+    remove_requirement(site)
+    install(site, "typing_extensions", {}, version="4.5.0", requires="", files={"typing_extensions.py": text})
+
+
 @pytest.mark.parametrize(
-    "damage", [remove_library, pytest.param(cut_library, marks=pytest.mark.long), empty_library, remove_requirement]
+    "damage",
+    [
+        remove_library,
+        pytest.param(cut_library, marks=pytest.mark.long),
+        empty_library,
+        remove_requirement,
+        replace_requirement,
+    ],
 )
 def test_it_says_what_python_says(site: Path, tmp_path: Path, damage: Callable[[Path], None]) -> None:
     damage(site)
