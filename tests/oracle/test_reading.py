@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Mapping
+from pathlib import Path
 
 import pytest
 
@@ -22,7 +23,9 @@ WITH_GAPS = {
     "item_with_an_unknown_part", "length_with_unknown_parts", "branch_that_may_remove_an_item",
     "branch_that_may_delete_an_item", "branch_that_may_set_an_attribute",
 }  # fmt: skip
-"""The packages in which the environment, the limit of Python's stack, or code that is not read decides how it ends."""
+"""The packages in which the environment, the limit of Python's stack, or what is not known of a value decides how it
+ends.
+"""
 
 
 SUBMODULES = {name: inner for name, code in CASES.items() if (inner := as_submodule(code)) is not None}
@@ -70,6 +73,12 @@ def test_a_submodule_is_read_as_it_runs(failing: bool) -> None:
             wrong[name] = found
     assert wrong == {}
     assert len(SUBMODULES) > 400
+
+
+def test_the_page_on_accuracy_counts_them() -> None:
+    page = Path(__file__).parents[2].joinpath("docs", "accuracy.md").read_text("utf-8")
+    assert f"{len(CASES)} packages in miniature" in page
+    assert f"all but {len(WITH_GAPS)} of the packages" in page
 
 
 def test_programs_are_read_as_they_run(programs: Mapping[str, str], real: Mapping[tuple[str, bool], Outcome]) -> None:
