@@ -6,6 +6,7 @@ import msgspec.structs
 import pytest
 
 from abiscan.binary.elf import Filtee, Machine, SharedObject
+from abiscan.inputs.files import OpenedFile
 from abiscan.linkage.model import Absence, Closure, Process
 from abiscan.linkage.scope import Loader, SearchPath
 from tests.world import ObjectsByPath, shared_object
@@ -236,6 +237,24 @@ def test_what_the_absence_of_a_library_means() -> None:
 def test_what_is_assumed_to_be_there_is_a_module_without_facts() -> None:
     closure = opened({"/x/ext.so": obj("libcudart.so.12", "libtorch_cuda.so")})
     assert [(module.name, module.facts) for module in closure.modules[1:]] == [("libcudart.so.12", None)]
+
+
+class OneUnread(ObjectsByPath):
+    """A world with a file that could not be read."""
+
+    def open_library(self, path: str) -> OpenedFile | None:
+        return OpenedFile(identity=path) if path == "/s/unread" else super().open_library(path)
+
+
+def test_a_file_that_could_not_be_read_is_there_and_not_assumed() -> None:
+    """As with a limit on memory: ``ld.so`` maps it, and nothing is known of it."""
+    files = OneUnread({"/x/ext.so": obj("unread", "absent.so.1")})
+    closure = Loader(files, SearchPath(system=("/s",)), Machine.X86_64).open(NOTHING, "/x/ext.so")
+    assert [(module.path, module.is_unread) for module in closure.modules] == [
+        ("/x/ext.so", False),
+        ("/s/unread", True),
+        ("absent.so.1", False),
+    ]
 
 
 def test_an_absent_library_is_missing_for_all_who_need_it() -> None:
