@@ -647,8 +647,10 @@ def _names_any(sources: CodeFiles, libraries: Sequence[str]) -> bool:
 def _sure(outcome: ImportOutcome, surroundings: Surroundings) -> ImportOutcome:
     """Return an outcome of Python code alone, as far as it is certain: see ``python/importing/certainty``."""
     raised = outcome.raised
-    # A file that is named like a library, and is none that ``ld.so`` loads: one of an interrupted installation.
-    fails_to_load = any(load.path is not None and isinstance(load.raised, Raised) for load in outcome.loads)
+    # An installed file that is named like a library, and that ``ld.so`` refuses: of an interrupted installation.
+    fails_to_load = surroundings.is_here and any(
+        load.path is not None and isinstance(load.raised, Raised) for load in outcome.loads
+    )
     if not isinstance(raised, Raised) or fails_to_load or is_certain(raised, surroundings):
         return outcome
     gap = f"{raised.at}: {raised.exception}: {raised.message or '…'}: torch does not cause it, so it is not certain"

@@ -399,7 +399,7 @@ class _Loads:
         if self._files.find_source(location) is None:
             return LoadAttempt(path=path, words=f"{path}: {NO_SUCH_FILE}")
         file = self._files.open_library(location)
-        if file is not None and file.refusal is not None:
+        if file is not None and file.refusal is not None and self._checker.torch.here:
             return LoadAttempt(path=path, words=f"{path}: {file.refusal}")
         if file is None or file.facts is None:
             return LoadAttempt(path=path, words=None, unreadable=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import dataclasses
 import io
 import json
@@ -367,12 +368,17 @@ def test_an_operator_of_the_package_that_is_called_with_too_much(wheels: Path) -
     assert finding.says == "abiscan_loads::double_it() expected at most 1 argument(s) but received 2 argument(s)."
 
 
-def test_a_library_that_cannot_be_read_is_unknown(torch: Path, tmp_path: Path) -> None:
+def test_a_library_that_is_cut_off_fails_as_the_loader_says(torch: Path, tmp_path: Path) -> None:
     (tmp_path / "pkg").mkdir()
     (tmp_path / "pkg" / "__init__.py").write_text(LOAD, encoding="utf-8")
     (tmp_path / "pkg" / "_C.so").write_bytes(GOOD.build()[:200])
-    done = run("check", "-q", tmp_path / "pkg", "--torch", torch)
-    assert (done.exit_code, done.stdout) == (3, "pkg on torch 9.9.0+cpu: unknown - pkg/_C.so cannot be read\n")
+    with pytest.raises(OSError, match=r"_C\.so: ") as raised:
+        ctypes.CDLL(str(tmp_path / "pkg" / "_C.so"))
+    words = str(raised.value).removeprefix(f"{tmp_path}/")
+    done = run("check", tmp_path / "pkg", "--torch", torch)
+    assert done.exit_code == 1
+    assert "pkg on torch 9.9.0+cpu: import fails - OSError: Could not load this library: pkg/_C.so" in done.stdout
+    assert words in done.stdout
 
 
 def test_the_first_library_that_is_not_found_is_named(torch: Path, wheels: Path) -> None:
