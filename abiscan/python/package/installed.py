@@ -52,6 +52,9 @@ def _no_error(_module: str, _name: str | None) -> None:
     """Know of no import that fails."""
 
 
+_REPLACES_ITSELF: Final = regex(rb"\bsys\.modules\[__name__\] *=[^=]")
+_DISTRIBUTIONS: Final = {"PIL": "pillow"}
+"""The distributions of modules with another name that have the same version."""
 _SETS_COMPUTED: Final = regex(rb"\bsetattr\(\s*(?!(?:self|cls)\b|sys\.modules\[__name__\])([^,\n]+),\s*[A-Za-z_]")
 _ITSELF: Final = regex(rb"(?m)^[ \t]*(\w+) *= *sys\.modules\[__name__\]")
 _SETS_FOR_CALLERS: Final = regex(rb"sys\.modules\[[\w.]+\.__module__\]|\b_getframe\(\w*\)\.f_globals")
@@ -143,6 +146,9 @@ class Surroundings(Struct, frozen=True, kw_only=True, dict=True):
         there = self.has(module, name)
         if there is not None:
             return not there
+        # To follow a package of this kind (transformers) takes as long as all that a check does.
+        if _REPLACES_ITSELF.search(self._text_of(module.partition(".")[0])):
+            return False
         raised = self.import_error(module, name)
         return raised is not None and raised.says_that_it_lacks(module, name)
 
@@ -226,9 +232,9 @@ class Surroundings(Struct, frozen=True, kw_only=True, dict=True):
         return {}
 
     def _find_module_version(self, module: str) -> str | None:
-        version, source = self.version(module), self.source(module)
+        version, source = self.version(_DISTRIBUTIONS.get(module, module)), self.source(module)
         if not isinstance(version, str) or source is None:
-            return None
+            return version if isinstance(version, str) and module in _DISTRIBUTIONS else None
         files = [source]
         if source.name == "__init__.py":
             names = sorted(observed_fs.list_names(source.parent))

@@ -640,8 +640,10 @@ class PythonCode(Struct, dict=True):
         """Whether a module of another package is there and has a name; None if that package's source does not tell."""
         return None if self.find(module.partition(".")[0]) is not None else self.surroundings.has(module, name)
 
-    def installed_lacks(self, module: str, name: str | None) -> bool:
+    def installed_lacks(self, module: str, name: str | None, *, by_text: bool) -> bool:
         """Whether a module of another package is certainly not there, or lacks a name: see ``Surroundings.lacks``."""
+        if by_text:
+            return self.installed_has(module, name) is False
         return self.find(module.partition(".")[0]) is None and self.surroundings.lacks(module, name)
 
     @cached_property

@@ -42,7 +42,7 @@ class ImportingCode(Protocol):
         """Return the module of the package that has a name; None if there is none."""
         ...
 
-    def installed_lacks(self, module: str, name: str | None) -> bool:
+    def installed_lacks(self, module: str, name: str | None, *, by_text: bool) -> bool:
         """Whether a module of another package is certainly not there, or lacks a name."""
         ...
 
@@ -68,7 +68,7 @@ class OtherNames:
     def __init__(self, library: ImportingCode) -> None:
         self._library = library
         self._by_file: dict[str, tuple[str, ...]] = {}
-        self._names: dict[str, TorchNames] = {}
+        self._names: dict[tuple[str, bool], TorchNames] = {}
         self._is_other: dict[str, bool] = {}
         self._missing_in: dict[str, bool] = {}
 
@@ -76,7 +76,7 @@ class OtherNames:
         """Whether a source seems to use, as it is imported, a name that one of these packages lacks."""
         if file not in self._missing_in:
             self._missing_in[file] = any(
-                self._library.uses_at_import(file, use) and self.of(top).first_lacking(use) is not None
+                self._library.uses_at_import(file, use) and self.of(top, by_text=True).first_lacking(use) is not None
                 for top in self.tops_in(file)
                 for use in sorted(self._library.companion_uses(file, top))
             )
@@ -98,18 +98,21 @@ class OtherNames:
             self._is_other[top] = is_foreign and self._library.surroundings.installed(top) is True
         return self._is_other[top]
 
-    def of(self, top: str) -> TorchNames:
-        """Return the names of a package."""
-        if top not in self._names:
-            self._names[top] = TorchNames(
-                source=_OtherModules(self._library, self),
+    def of(self, top: str, *, by_text: bool = False) -> TorchNames:
+        """Return the names of a package.
+
+        :param by_text: whether only the text of its modules is asked, as for what an import finds out anyway
+        """
+        if (top, by_text) not in self._names:
+            self._names[top, by_text] = TorchNames(
+                source=_OtherModules(self._library, self, by_text=by_text),
                 was_there=lambda _name: True,
                 was_compiled=lambda _name: False,
                 is_written=lambda _name: True,
                 signatures_of=lambda _module, _name: frozenset(),
                 top=top,
             )
-        return self._names[top]
+        return self._names[top, by_text]
 
     @functools.cached_property
     def texts(self) -> Mapping[str, bytes]:
@@ -122,8 +125,8 @@ class OtherNames:
 class _OtherModules:
     """The modules of another package: a ``NameSource`` that asks for each name by itself."""
 
-    def __init__(self, library: ImportingCode, others: OtherNames) -> None:
-        self._library, self._others = library, others
+    def __init__(self, library: ImportingCode, others: OtherNames, *, by_text: bool) -> None:
+        self._library, self._others, self._by_text = library, others, by_text
         self._lacks: dict[tuple[str, str], bool] = {}
 
     def module(self, name: str) -> ModuleNames | None:
@@ -132,7 +135,7 @@ class _OtherModules:
 
     def is_module(self, name: str) -> bool:
         """Whether there may be a module."""
-        return not self._library.installed_lacks(name, None)
+        return not self._library.installed_lacks(name, None, by_text=self._by_text)
 
     def lacks(self, module: str, name: str) -> bool:
         """Whether a module certainly lacks a name, which no code that is read adds to it."""
@@ -140,7 +143,7 @@ class _OtherModules:
         if key not in self._lacks:
             self._lacks[key] = (
                 not self._library.surroundings.mentions(module, name)
-                and self._library.installed_lacks(module, name)
+                and self._library.installed_lacks(module, name, by_text=self._by_text)
                 and not self._may_be_added(module, name)
             )
         return self._lacks[key]
