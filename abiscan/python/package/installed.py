@@ -418,18 +418,18 @@ class Surroundings(Struct, frozen=True, kw_only=True, dict=True):
         return False
 
     def _is_set_by_libraries(self, module: str, name: str) -> bool:
-        """Whether an extension module of its package may give a module a name."""
+        """Whether an extension module of its package may give a module a name; very large ones are not searched."""
         if module not in self._naming:
             base = self._path_of_module(module.partition(".")[0])
             folders = observed_fs.walk_folder(base) if base is not None and observed_fs.is_dir(base) else ()
             files = (Path(folder, file) for folder, _, files in folders for file in files)
             libraries = (path for path in files if _is_extension(path.name[path.name.find(".") :], self.python))
-            self._naming[module] = [path for path in libraries if names_module(observed_fs.read_file(path), module)]
-        return any(may_add(observed_fs.read_file(path), module, name) for path in self._naming[module])
+            self._naming[module] = [path for path in libraries if names_module(_read_extension(path) or b"", module)]
+        return any(may_add(_read_extension(path) or b"", module, name) for path in self._naming[module])
 
     @functools.cached_property
     def _naming(self) -> dict[str, Sequence[Path]]:
-        """The extension modules that have the names of the modules as texts which were asked for."""
+        """For each module that was asked for, the extension modules that have its name as a text."""
         return {}
 
     def _is_given_by_others(self, module: str) -> bool:
@@ -537,10 +537,10 @@ class Surroundings(Struct, frozen=True, kw_only=True, dict=True):
         :param base: its path without the suffix
         """
         library = None if observed_fs.is_dir(base) else self._extension_at(base)
-        status = observed_fs.stat_file(library) if library is not None else None
-        if library is None or status is None or status.st_size > _LARGEST_MODULE or name in _OF_EVERY_MODULE:
+        if library is None or name in _OF_EVERY_MODULE:
             return False
-        return not may_name(observed_fs.read_file(library), name.encode())
+        content = _read_extension(library)
+        return content is not None and not may_name(content, name.encode())
 
     def _extension_at(self, base: Path) -> Path | None:
         """Return the extension module of a path without its suffix; None if there is none."""
@@ -608,6 +608,17 @@ def is_module_in(folder: Path, name: str, python: tuple[int, int] | Answer) -> b
 def _is_extension(suffix: str, python: tuple[int, int] | Answer) -> bool:
     """Whether a Python imports extension modules whose names end in this, on the system that it runs on."""
     return any(suffix in system.suffixes or system.accepts_tag(suffix, python) for system in (LINUX, WINDOWS))
+
+
+def _read_extension(path: Path) -> bytes | None:
+    """Return the bytes of an extension module; None if it cannot be read, or is too large to be searched."""
+    status = observed_fs.stat_file(path)
+    if status is None or status.st_size > _LARGEST_MODULE:
+        return None
+    try:
+        return observed_fs.read_file(path)
+    except OSError:
+        return None
 
 
 def installed_in(

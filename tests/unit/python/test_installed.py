@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 import zlib
@@ -317,6 +318,18 @@ def test_an_extension_module_may_add_names_to_its_package(tmp_path: Path, conten
     (tmp_path / "pandas/_libs/parser.cpython-311-x86_64-linux-gnu.so").write_bytes(content)
     around = Surroundings(installed=installed_in((tmp_path,), (3, 11)), folders=(tmp_path,), python=(3, 11))
     assert around.has("pandas", "_added") is answer
+
+
+def test_an_extension_module_that_cannot_be_read_adds_no_name(tmp_path: Path) -> None:
+    (tmp_path / "other").mkdir()
+    (tmp_path / "other/__init__.py").write_text("", encoding="utf-8")
+    (tmp_path / "other/gone.so").symlink_to("nowhere.so")
+    (tmp_path / "other/circle.so").symlink_to("circle.so")
+    os.mkfifo(tmp_path / "other/pipe.so")
+    with (tmp_path / "other/sparse.so").open("wb") as stream:
+        stream.truncate(1 << 40)
+    assert Surroundings(folders=(tmp_path,), python=(3, 11)).has("other", "absent") is False
+    assert Surroundings(folders=(tmp_path,), python=(3, 11)).has("other.pipe", "absent") is None
 
 
 def test_no_name_of_a_real_compiled_module_is_said_to_be_absent() -> None:
