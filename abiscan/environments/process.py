@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
-from packaging.utils import canonicalize_name
+from packaging.utils import canonicalize_name, canonicalize_version
 
 from abiscan.environments.model import WholeEnvironment, code_of, is_gone
 from abiscan.findings import Effect, Evidence, Finding
@@ -110,8 +110,8 @@ def _missing_bodies(distribution: Distribution, paths: frozenset[str]) -> Iterat
 
 
 def _damaged_libraries(distribution: Distribution, files: Files) -> Iterator[Finding]:
-    """Yield that libraries are shorter than they were installed, and cannot be read; those that ``strip`` makes shorter
-    can.
+    """Yield the libraries that are shorter than when they were installed, and cannot be read: what ``strip`` has made
+    shorter can be.
     """
     damaged = [
         path
@@ -124,7 +124,7 @@ def _damaged_libraries(distribution: Distribution, files: Files) -> Iterator[Fin
         yield Finding(
             rule="leftover",
             effect=Effect.NOTE,
-            message=f"{distribution} is not there as a whole: a part is missing of {listed(damaged)}",
+            message=f"{distribution} is damaged: a part is missing of {listed(damaged)}",
             evidence=tuple(Evidence(subject=path) for path in damaged[:10]),
             fix=f"install it again: pip install --force-reinstall --no-deps {distribution}",
         )
@@ -166,40 +166,49 @@ def _interrupted_uninstalls(environment: WholeEnvironment) -> Iterator[Finding]:
 
 
 def _installed_twice(environment: WholeEnvironment) -> Iterator[Finding]:
-    """Yield of which distributions there is more than one version: in one folder, as several installers leave them, or
-    in two of the search path, as of a base Python, ``pip install --target`` or ``PYTHONPATH``.
+    """Yield the distributions of which there are several versions: in one folder, where an installer has not removed
+    what another one had installed, or in two folders of the search path, such as that of a base Python, that of
+    ``pip install --target``, and those of ``PYTHONPATH``.
     """
-    first: dict[str, tuple[str, str]] = {}
     shadowed: dict[tuple[str, str], list[str]] = {}
     for site in dict.fromkeys(item.site for item in environment.distributions):
+        versions: dict[str, list[tuple[str, str]]] = {}
         for name in sorted(observed_fs.list_names(site)):
             match = _METADATA.fullmatch(name)
-            key = canonicalize_name(match["name"]) if match else None
-            there = environment.find(key) if key else None
-            if match is None or key is None or there is None or key in _EVERYWHERE:
+            if match is not None:
+                versions.setdefault(canonicalize_name(match["name"]), []).append((match["version"], name))
+        for key, found in versions.items():
+            first = environment.find(key)
+            if first is None or key in _EVERYWHERE:
                 continue
-            folder, version = first.setdefault(key, (there.site, there.version))
-            if version == match["version"]:
-                continue
-            if folder != site:
-                shadowed.setdefault((folder, site), []).append(f"{key} {version} shadows {match['version']}")
-                continue
-            yield Finding(
-                rule="leftover",
-                effect=Effect.NOTE,
-                message=f"there are metadata of {key} {version} and {match['version']} in {site}: pip and Python take"
-                f" {version} for the one that is installed, and the files of both may be mixed",
-                evidence=(Evidence(subject=posixpath.join(site, name)),),
-                fix=f"delete the metadata of both, and the modules of {key}, and install it again: pip install {key}",
-            )
-    for (folder, site), versions in shadowed.items():
+            others = [(version, name) for version, name in found if not _is_same_version(version, first.version)]
+            if others and first.site != site:
+                new = (f"{key} {first.version} shadows {version}" for version, _ in others)
+                shadowed.setdefault((first.site, site), []).extend(new)
+            # The metadata of a single one may write its version in another way than the name of their folder.
+            for version, name in others if first.site == site and len(found) > 1 else ():
+                yield Finding(
+                    rule="leftover",
+                    effect=Effect.NOTE,
+                    message=f"{site} has the metadata of both {key} {first.version} and {version}: pip and Python take"
+                    f" {first.version} for the one that is installed, and the files of both may be mixed",
+                    evidence=(Evidence(subject=posixpath.join(site, name)),),
+                    fix=f"delete the metadata of both and the modules of {key}, then run pip install {key}",
+                )
+    for (folder, site), shadows in shadowed.items():
         yield Finding(
             rule="shadowed-distribution",
             effect=Effect.NOTE,
-            message=f"{folder} comes before {site}: {listed(versions)}; what is in {site} may need its own versions",
-            evidence=tuple(Evidence(subject=item) for item in versions[:10]),
+            message=f"{folder} comes before {site} on the search path: {listed(shadows)}; what is installed in {site}"
+            " may need the versions there",
+            evidence=tuple(Evidence(subject=item) for item in shadows[:10]),
             fix="install what needs other versions into an environment of its own",
         )
+
+
+def _is_same_version(one: str, other: str) -> bool:
+    """Whether two texts are the same version: the name of a folder has ``_`` for each ``-`` of the version."""
+    return len({canonicalize_version(version.replace("_", "-")) for version in (one, other)}) == 1
 
 
 def _openmp_runtimes(environment: WholeEnvironment) -> Iterator[Finding]:

@@ -46,6 +46,8 @@ _OUT_OF_MEMORY: Final = regex(r"MemoryError(:.*)?\s*$", re.MULTILINE)
 _STATUS: Final = regex(r"too many (\d{3}) error|(\d{3}) (?:Client|Server) Error")
 _TIMED_OUT: Final = regex(r"timed out|didn't respond within")  # pip says the second since 26.3
 _OF_PROJECT: Final = ("setup.py", "pyproject.toml", "setup.cfg")
+_MOST_DIGITS: Final = 18
+"""No file has a size of more digits, and ``int`` refuses thousands of them."""
 _DRIVE: Final = regex(r"/[A-Za-z]:/")
 
 
@@ -173,7 +175,7 @@ def library_sizes(distribution: Distribution) -> Iterator[tuple[str, int]]:
     for item in importlib.metadata.distributions(path=[distribution.site], name=distribution.name):
         for line in filter(_SUFFIX.search, (_read_text(item, "RECORD") or "").splitlines()):
             path, size = _path_of(line), line.rpartition(",")[2]  # path, hash, size (PEP 376)
-            if is_library(path) and size.isdecimal():
+            if is_library(path) and size.isdecimal() and len(size) <= _MOST_DIGITS:
                 yield posixpath.normpath(path), int(size)
         return
 

@@ -92,7 +92,7 @@ def test_a_library_whose_end_is_missing(tmp_path: Path) -> None:
     (info / "RECORD").write_text("\n".join(f"part/_{name}.so,,{size}" for name, size in sizes.items()), "utf-8")
     cut.write_bytes(cut.read_bytes()[:100])
     (message,) = messages(tmp_path)
-    assert message == "part==1.0 is not there as a whole: a part is missing of part/_cut.so"
+    assert message == "part==1.0 is damaged: a part is missing of part/_cut.so"
 
 
 @pytest.mark.parametrize(
@@ -203,8 +203,29 @@ def test_several_versions_of_a_distribution(tmp_path: Path) -> None:
     chosen = there.stdout.strip()
     assert f"pip and Python take {chosen} for the one that is installed" in twice
     assert shadowed.startswith(
-        f"{first} comes before {second}: numpy 2.4.6 shadows 1.26.4, numpy 2.4.6 shadows 1.26.5;"
+        f"{first} comes before {second} on the search path: numpy 2.4.6 shadows 1.26.4, numpy 2.4.6 shadows 1.26.5;"
     )
+
+
+@pytest.mark.parametrize(
+    ("version", "in_name"), [("2024.01.02", "2024.1.2"), ("1.0-1", "1.0_1"), ("1.0-1", "1.0.post1"), ("1.0", "1.0.0")]
+)
+def test_a_version_that_is_written_in_another_way_is_the_same(tmp_path: Path, version: str, in_name: str) -> None:
+    first, second = tmp_path / "first", tmp_path / "second"
+    for site in (first, second):
+        install(site, "one", {}, version=version, requires="").rename(site / f"one-{in_name}.dist-info")
+    environment = WholeEnvironment(
+        python=sys.executable, distributions=tuple(packages.list_installed([str(first), str(second)]))
+    )
+    torch = TorchAt(torch_package(tmp_path)).open(Files(), Session(folder=tmp_path / "cache"))
+    assert "leftover" not in (rules := [item.rule for item in examine_process(environment, torch, Files())])
+    assert "shadowed-distribution" not in rules
+
+
+def test_a_size_that_no_file_has_says_nothing(tmp_path: Path) -> None:
+    info = install(tmp_path, "one", {}, requires="", files={"one/_lib.so": "", "one/__init__.py": ""})
+    (info / "RECORD").write_text(f"one/__init__.py,,\none/_lib.so,,{'9' * 5000}\n", encoding="utf-8")
+    assert not messages(tmp_path)
 
 
 @pytest.mark.parametrize(("version", "count"), [("2.4.6", 1), ("1.26.4", 0)])
