@@ -134,7 +134,9 @@ def binds_any(machine: PythonMachine, module: PythonModule) -> bool:
 
 def may_have(machine: PythonMachine, module: PythonModule, name: str) -> bool:
     """Whether a module may have a name that its body does not seem to bind."""
-    if module.open_ or binds_any(machine, module):
+    # An item of its ``__dict__`` was set, and its key is not known.
+    is_open = module.open_ or not all(isinstance(key, str) for key in module.names)
+    if is_open or binds_any(machine, module):
         return True
     return machine.library.may_be_filled(module.name, name, machine.extensions.values())
 

@@ -130,6 +130,10 @@ WORKS = {
         "other/part.py": "try:\n    import unicodedata\n    Gone = 1\nexcept ImportError:\n    pass\n",
         "other/more.py": "Gone = 1\n",
     },
+    "a name that is not known": {
+        "other/__init__.py": "import os, sys\nmodule = sys.modules[__name__]\n"
+        "module.__dict__[os.popen('echo Gone').read().strip()] = 1\n"
+    },
     "a name of a lazy module": {"other/__init__.py": LAZY, "other/part.py": "Thing = 1\n"},
     "a module that a finder has": {"other/__init__.py": LAZY, "other/part.py": "Thing = 1\n"},
     "a name that a function from elsewhere gives": {
@@ -303,6 +307,7 @@ def test_the_import_of_another_package_raises_what_python_raises(tmp_path: Path,
         "an attribute that a loop sets": "import other; other.NEAREST",
         "an attribute that a loop does not set": "import other; other.ANTIALIAS",
         "a name that a star may bring, on another way": "from other import Gone",
+        "a name that is not known": "from other import Gone",
         "an attribute of a lazy module": "import other; other.Thing",
         "an attribute that the code sets": "import further; further.gone = 1; further.gone",
         "an attribute that another module sets": "import other, further; further.gone",
