@@ -186,14 +186,15 @@ def _installed_twice(environment: WholeEnvironment) -> Iterator[Finding]:
                 new = (f"{key} {first.version} shadows {version}" for version, _ in others)
                 shadowed.setdefault((first.site, site), []).extend(new)
             # The metadata of a single one may write its version in another way than the name of their folder.
-            for version, name in others if first.site == site and len(found) > 1 else ():
+            if others and first.site == site and len(found) > 1:
                 yield Finding(
                     rule="leftover",
                     effect=Effect.NOTE,
-                    message=f"{site} has the metadata of both {key} {first.version} and {version}: pip and Python take"
-                    f" {first.version} for the one that is installed, and the files of both may be mixed",
-                    evidence=(Evidence(subject=posixpath.join(site, name)),),
-                    fix=f"delete the metadata of both and the modules of {key}, then run pip install {key}",
+                    message=f"{site} has metadata of {key} {first.version} and of {listed(item for item, _ in others)}:"
+                    f" pip and Python take {first.version} for the one that is installed, and files of others may be"
+                    " left",
+                    evidence=tuple(Evidence(subject=posixpath.join(site, name)) for _, name in others[:10]),
+                    fix=f"delete all of this metadata and the modules of {key}, then run pip install {key}",
                 )
     for (folder, site), shadows in shadowed.items():
         yield Finding(

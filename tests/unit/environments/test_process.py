@@ -191,7 +191,8 @@ def test_several_versions_of_a_distribution(tmp_path: Path) -> None:
         install(second, name, {}, requires="")
     install(second, "own", {}, requires="")
     install(first, "tokenizers", {}, version="0.21", requires="")
-    install(first, "tokenizers", {}, version="0.22", requires="")
+    for version in ("0.22", "0.23"):
+        install(first, "tokenizers", {}, version=version, requires="")
     environment = WholeEnvironment(
         python=sys.executable, distributions=tuple(packages.list_installed([str(first), str(second)]))
     )
