@@ -62,7 +62,7 @@ class Symbols(Protocol):
         """Return the definitions of ``name``; several if the object keeps old versions of it."""
 
     def starting_with(self, *prefixes: str) -> Iterator[str]:
-        """Yield the names that begin with one of some texts, none of which begins another one, in any order."""
+        """Yield the names that begin with one of ``prefixes``, in any order; no prefix may begin another one."""
 
     def find_lost(self) -> Iterator[LostSymbol]:
         """Yield what the object defines and refers to, and ``ld.so`` does not find in it, in the order of use."""

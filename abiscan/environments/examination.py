@@ -138,7 +138,7 @@ class ExaminedDistribution(Struct, frozen=True, kw_only=True):
 
     @property
     def fails_for_another(self) -> bool:
-        """Whether its import ends in that of another package."""
+        """Whether its import fails in that of another package."""
         return self.error is not None and self.error.of_package is not None
 
     @property
@@ -220,9 +220,9 @@ def list_required(environment: WholeEnvironment, users: Sequence[Distribution], 
 
 
 def examine_numpy(environment: WholeEnvironment, torch: Torch, session: Session) -> ExaminedDistribution | None:
-    """Return what becomes of the numpy that ``import torch`` imports as well; None if a look tells that it loads.
+    """Examine the numpy that ``import torch`` imports; None if a glance shows that it loads.
 
-    ``torch/storage.py`` goes on without one that is not there, and not without one that is for another Python.
+    ``torch/storage.py`` does without numpy where it is not installed, but not where it is for another Python.
     """
     numpy = environment.find("numpy")
     if numpy is None or session.system is not None:

@@ -86,7 +86,7 @@ class LibraryGlance:
             return False
 
     def _is_for_another_python(self, path: str) -> bool:
-        """Whether an import passes a module over, as its name says that it is for another Python, and finds none."""
+        """Whether an import skips a module whose name says that it is for another Python, and finds no other one."""
         folder, name = posixpath.split(path)
         python, tag = self._surroundings.python, PythonTag.of_file(name)
         if tag is None or isinstance(python, Answer) or (tag.major, tag.minor) == python:

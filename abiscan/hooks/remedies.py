@@ -52,7 +52,7 @@ _AGAIN: Final = 1
 """After how many seconds a search is interrupted that goes on all the same."""
 _UNMET: Final = "something that is missing, or there in another version, is required"
 _FEW: Final = 4
-"""How many packages are installed at once before what is quick to examine has been."""
+"""How many packages are installed at once in the first group, which is quick to examine."""
 _LARGE: Final = 1 << 30
 """A download of this many bytes is proposed only where nothing smaller helps."""
 
@@ -210,7 +210,7 @@ class _Search:
         self._judged = set[str]()
         """Those of which it is known what installing what they lack leads to."""
         self._in_vain = set[tuple[str, frozenset[str]]]()
-        """Those that fail with something installed that they require."""
+        """Those that still fail with what they require installed, and what that is."""
         own = (problem for problem in broken if problem.cause is None)
         self.replaceable = [problem for problem in own if f"{problem.name}=={problem.version}" not in stays]
 
@@ -408,8 +408,8 @@ class _Search:
             group = working
 
     def _note_in_vain(self, failing: Sequence[Problem], trial: _Trial, *, replacing: bool) -> None:
-        """Note what fails with all that it requires: it needs something else, unless it fails for what was replaced for
-        others.
+        """Note what still fails with all that it requires: it needs something else, unless what was replaced for others
+        is the reason.
         """
         search_path = interpreter.search_path(self._pip.python)
         names = (canonicalize_name(item.name) for item in trial.plan.packages)
@@ -456,7 +456,7 @@ class _Search:
 
         :param needing: those of the group that need it even if there is no time to examine it
         :param reason: what they need, before "by"
-        :param known: one with which the group works
+        :param known: an earlier trial, with which the group works
         """
         # What is examined depends on what is asked about, too: what is known to be broken is not examined again.
         key = tuple(words), frozenset(problem.key for problem in group)

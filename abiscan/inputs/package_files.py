@@ -142,7 +142,7 @@ def of_archive(archive: Archive, site: str) -> Package | None:
 def of_distribution(distribution: Distribution) -> Package:
     """Return an installed package; an editable one is installed in its source folder.
 
-    Of one whose libraries are installed, as scikit-build-core does it, the rest is taken from there.
+    scikit-build-core installs the libraries of an editable one: the rest is taken from the source folder.
     """
     root, among_others = distribution.site, False
     members, read = functools.partial(files_of, distribution), functools.partial(_read_bytes, root)

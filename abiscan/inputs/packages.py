@@ -272,8 +272,8 @@ def _find_editable(distribution: importlib.metadata.Distribution) -> str | None:
     details = origin.get("dir_info")
     if isinstance(details, dict) and details.get("editable"):
         return path_of_url(origin["url"])
-    # ``setup.py develop`` puts the folder of the packages on the search path, where ``egg_info`` has written its
-    # metadata: in a name of theirs without a version. An installed one has it in its name.
+    # ``setup.py develop`` adds the folder of the packages to the search path. There, ``egg_info`` has written metadata
+    # whose name has no version; that of an installed package has one.
     folder = Path(str(getattr(distribution, "_path", "")))
     if folder.suffix != ".egg-info" or "-" in folder.stem:
         return None

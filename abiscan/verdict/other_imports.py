@@ -87,7 +87,7 @@ class OtherImports:
         yield
         for answers in self._answers.values():
             answers.keep()
-        # What took long is not read again for the next package, unless it was read in the middle of that import.
+        # What took long is not read again for the next package, unless it was read in a circle of imports.
         self._codes = {
             key: code
             for key, code in self._codes.items()

@@ -647,7 +647,7 @@ def _names_any(sources: CodeFiles, libraries: Sequence[str]) -> bool:
 def _sure(outcome: ImportOutcome, surroundings: Surroundings) -> ImportOutcome:
     """Return an outcome of Python code alone, as far as it is certain: see ``python/importing/certainty``."""
     raised = outcome.raised
-    # An installed file that is named like a library, and that ``ld.so`` refuses: of an interrupted installation.
+    # ``ld.so`` refuses an installed file that has the name of a library, as an interrupted installation leaves it.
     fails_to_load = surroundings.is_here and any(
         load.path is not None and isinstance(load.raised, Raised) for load in outcome.loads
     )

@@ -54,7 +54,7 @@ def runs(architecture: str) -> bool:
 
 
 def searcher(content: bytes) -> Callable[[bytes], bool]:
-    """Return what tells whether a text is in some content, for content that many texts are looked for in."""
+    """Return a function that tells whether a text is in some content; it is quick where many texts are asked for."""
     if not is_available():
         return content.__contains__
     from abiscan.emulation.native._core import Searched

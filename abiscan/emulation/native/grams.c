@@ -1,5 +1,5 @@
-/* Tells of most texts that some content does not have them, without going through it: it lacks one of the sequences of
-   four bytes in the text. */
+/* Tells for most texts that some content does not have them, without searching it: it lacks a sequence of four bytes
+   that the text has. */
 
 #include "grams.h"
 
@@ -16,7 +16,8 @@ static uint32_t hash_at(const uint8_t *at, unsigned width) {
     return (word * 0x9E3779B1u) >> (32 - width);
 }
 
-/* False without memory. Text has a fourth as many sequences as bytes, so there are at least four bits for each. */
+/* Returns false if there is no memory. A source has about a quarter as many different sequences as bytes: there are at
+   least four bits for each. */
 bool grams_of(Grams *grams, const uint8_t *content, size_t size) {
     unsigned width = LEAST_WIDTH;
     while (width < MOST_WIDTH && (size_t)1 << width < size)

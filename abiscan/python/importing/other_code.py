@@ -80,7 +80,7 @@ class OtherCode:
 
     @property
     def took_long(self) -> bool:
-        """Whether to read it again would take long: it is read no further, or many steps were taken."""
+        """Whether reading it again would take long: the first reading was given up, or took many steps."""
         return self._machine is None or self._machine.steps > _MANY_STEPS
 
     def error(self, module: str, name: str | None) -> Raised | None:

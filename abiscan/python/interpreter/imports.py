@@ -434,7 +434,7 @@ class PythonInterpreter(Calls):
         return False
 
     def _is_passed_over(self, module: str) -> bool:
-        """Whether a package has an extension module of a name, and only for another Python."""
+        """Whether a package has an extension module of this name, but only for another Python."""
         parent, _, name = module.rpartition(".")
         package = self.library.locate(parent) if parent and self.library.locate(module) is None else None
         files = (file for folder in package.folders for file in self.files.folders.get(folder, ())) if package else ()

@@ -140,8 +140,8 @@ class Surroundings(Struct, frozen=True, kw_only=True, dict=True):
         return self._known[key]
 
     def lacks(self, module: str, name: str | None) -> bool:
-        """Whether an installed module is certainly not there, or lacks a name: by its text, and where that does not say
-        it, by what importing it does.
+        """Whether an installed module is certainly not there, or lacks a name: by its text or, where that is silent,
+        by what its import raises.
         """
         there = self.has(module, name)
         if there is not None:

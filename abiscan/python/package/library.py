@@ -357,14 +357,14 @@ class PythonCode(Struct, dict=True):
 
     def is_for_users(self, file: str) -> bool:
         """Whether users may import or call what is in a source: by its path, or because a source for users imports it,
-        as ``tool/predictor.py`` may be all that there is.
+        as a package may have all of its code in ``tool/predictor.py``.
         """
         return is_for_users(file) or file in self._imported_programs
 
     @cached_property
     def _imported_programs(self) -> frozenset[str]:
         """The sources that seem to be programs by their paths, and that those for users import."""
-        # Whoever imports one names its folder, or is in it.
+        # A source that imports one names its folder, or is in that folder.
         words = {word for word in map(program_part, self.sources) if word}
         naming = {file for word in words for file in self.sources_with(word.encode())}
         waiting, found = sorted(filter(is_for_users, naming)), set[str]()

@@ -71,8 +71,8 @@ def may_name(library: bytes, name: bytes) -> bool:
 
 
 def may_add(library: bytes, module: str, name: str) -> bool:
-    """Whether an extension module may give a module that is written in Python a name: it has both as texts, the name
-    perhaps as the end of another: numpy's C code adds ``numpy.dtypes.Float64DType``, and that of pandas a capsule.
+    """Whether an extension module may add a name to a module that is written in Python: it has both as texts, the name
+    alone or at the end of a dotted one. numpy's C code adds ``numpy.dtypes.Float64DType``, that of pandas a capsule.
     """
     word = name.encode()
     if word not in library:  # that takes a small part of the time of a search for what begins with a zero

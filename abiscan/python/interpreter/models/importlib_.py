@@ -329,7 +329,7 @@ def _model_files(machine: PythonMachine, args: Args, kwargs: Kwargs) -> object:
 def _file_of_resource(machine: PythonMachine, args: Args, kwargs: Kwargs) -> object:
     """Execute ``pkg_resources.resource_filename``: a path next to the source of a module, whether or not it exists.
 
-    So do the modules that setuptools writes for the extension modules of an egg.
+    The modules that setuptools writes for the extension modules of an egg call it.
     """
     name, resource = (take_argument(args, kwargs, i, word) for i, word in enumerate(("package_or_requirement", "name")))
     module = machine.modules.get(name) if isinstance(name, str) else None
