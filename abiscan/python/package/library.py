@@ -40,7 +40,7 @@ from abiscan.python.package.sources import (
     requirements,
     specifier_of,
 )
-from abiscan.python.torch_api.compiled_names import may_add
+from abiscan.python.torch_api.compiled_names import may_add, names_module
 from abiscan.python.torch_api.operator_calls import FAKES, OPERATORS, list_operators
 from abiscan.python.torch_api.torch_names import COMPANIONS
 from abiscan.python.torch_api.torch_uses import CallText, torch_uses
@@ -186,6 +186,8 @@ class PythonCode(Struct, dict=True):
     _naming_extension: dict[str, bool] = field(default_factory=dict)
     _having: dict[bytes, list[str]] = field(default_factory=dict)
     """The sources that have a text: several rules look for the same."""
+    _naming_module: dict[tuple[str, str], bool] = field(default_factory=dict)
+    """Whether extension modules have the names of modules as texts."""
     _may_set: dict[str, bool] = field(default_factory=dict)
     _may_add: dict[tuple[str, str], bool] = field(default_factory=dict)
     _may_import: dict[str, bool] = field(default_factory=dict)
@@ -849,10 +851,14 @@ class PythonCode(Struct, dict=True):
         return any(self._may_fill(path, module, name) for path in extensions)
 
     def _may_fill(self, path: str, module: str, name: str) -> bool:
-        try:
-            return may_add(self.files.sources.read(path), module, name)
-        except InputError:
+        if self._naming_module.get((path, module)) is False:  # it is asked for each name that the module lacks
             return False
+        try:
+            library = self.files.sources.read(path)
+        except InputError:
+            library = b""
+        self._naming_module[path, module] = names_module(library, module)
+        return may_add(library, module, name)
 
     def may_set_computed(self, cls: str) -> bool:
         """Whether code of the package may set attributes of a class of torch by names that it computes."""

@@ -213,3 +213,17 @@ def test_modules_that_import_all_of_each_other() -> None:
     for files, may in ((circle, False), (bound, True)):
         code = PythonCode(PackageFiles(TextSources(files)), ["p"], (3, 11))
         assert code.may_rebind("p/__init__.py", "p", "f") is may
+
+
+def test_an_extension_module_that_names_no_module_is_read_once() -> None:
+    read = list[str]()
+
+    class Counted(TextSources):
+        def read(self, path: str) -> bytes:
+            read.append(path)
+            return super().read(path)
+
+    code = PythonCode(PackageFiles(Counted({"p/__init__.py": "", "p/_C.so": "\0p.other\0Name\0"})), ["p"], (3, 11))
+    assert not any(code.may_be_filled("p.part", name, ["p/_C.so"]) for name in ("Name", "First", "Second"))
+    assert read.count("p/_C.so") == 1
+    assert code.may_be_filled("p.other", "Name", ["p/_C.so"])
