@@ -181,7 +181,12 @@ def _installed_twice(environment: WholeEnvironment) -> Iterator[Finding]:
             first = environment.find(key)
             if first is None or key in _EVERYWHERE:
                 continue
-            others = [(version, name) for version, name in found if not _is_same_version(version, first.version)]
+            others = [
+                (version, name)
+                for text, name in found
+                if not _is_same_version(text, first.version)
+                and not _is_same_version(version := _version_in(site, name) or text, first.version)
+            ]
             if others and first.site != site:
                 new = (f"{key} {first.version} shadows {version}" for version, _ in others)
                 shadowed.setdefault((first.site, site), []).extend(new)
@@ -208,8 +213,12 @@ def _installed_twice(environment: WholeEnvironment) -> Iterator[Finding]:
 
 
 def _is_same_version(one: str, other: str) -> bool:
-    """Whether two texts are the same version: the name of a folder has ``_`` for each ``-`` of the version."""
-    return len({canonicalize_version(version.replace("_", "-")) for version in (one, other)}) == 1
+    return canonicalize_version(one) == canonicalize_version(other)
+
+
+def _version_in(site: str, name: str) -> str | None:
+    """Return the version that metadata have, which the name of their folder may write in another way."""
+    return packages.version_at(posixpath.join(site, name))
 
 
 def _openmp_runtimes(environment: WholeEnvironment) -> Iterator[Finding]:

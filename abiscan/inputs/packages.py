@@ -146,6 +146,15 @@ def find_headers(name: str, search_path: Sequence[str]) -> Message | None:
     return next((headers for _, headers in _find_metadata(name, search_path)), None)
 
 
+def version_at(metadata: str) -> str | None:
+    """Return the version in the metadata at a path. Its name may write it in another way: distutils has an underscore
+    for the plus sign.
+    """
+    import importlib.metadata
+
+    return _read_headers(importlib.metadata.Distribution.at(metadata))["Version"]
+
+
 def _find_metadata(name: str, search_path: Sequence[str]) -> Iterator[tuple[importlib.metadata.Distribution, Message]]:
     import importlib.metadata
 
