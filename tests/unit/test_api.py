@@ -226,8 +226,8 @@ def test_whether_it_works(target: Path, torch: str, *, answer: bool) -> None:
 def test_what_is_unknown_is_none(tmp_path: Path) -> None:
     broken = tmp_path / "pkg"
     broken.mkdir()
-    (broken / "__init__.py").write_text("from . import _C\n", encoding="utf-8")
-    (broken / "_C.so").write_bytes(LOADS.read_bytes()[:3000])
+    asks = "import torch\nif open('/proc/version').read():\n    raise ImportError\n"  # nobody knows what is in there
+    (broken / "__init__.py").write_text(asks, encoding="utf-8")
     assert abiscan.works(broken, "2.13.0") is None
 
 
