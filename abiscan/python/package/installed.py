@@ -418,16 +418,16 @@ class Surroundings(Struct, frozen=True, kw_only=True, dict=True):
         return False
 
     def _is_set_by_libraries(self, module: str, name: str) -> bool:
-        """Whether an extension module of its package may give a module a name: a very large one, which is not searched,
-        may.
+        """Whether an extension module of its package may give a module a name. Very large ones are not searched: they are
+        libraries such as those of torch, which are no modules.
         """
         if module not in self._naming:
             base = self._path_of_module(module.partition(".")[0])
             folders = observed_fs.walk_folder(base) if base is not None and observed_fs.is_dir(base) else ()
             files = (Path(folder, file) for folder, _, files in folders for file in files)
             libraries = (path for path in files if _is_extension(path.name[path.name.find(".") :], self.python))
-            self._naming[module] = [path for path in libraries if _may(names_module, path, module)]
-        return any(_may(may_add, path, module, name) for path in self._naming[module])
+            self._naming[module] = [path for path in libraries if names_module(_read_extension(path) or b"", module)]
+        return any(may_add(_read_extension(path) or b"", module, name) for path in self._naming[module])
 
     @functools.cached_property
     def _naming(self) -> dict[str, Sequence[Path]]:
@@ -610,14 +610,6 @@ def is_module_in(folder: Path, name: str, python: tuple[int, int] | Answer) -> b
 def _is_extension(suffix: str, python: tuple[int, int] | Answer) -> bool:
     """Whether a Python imports extension modules whose names end in this, on the system that it runs on."""
     return any(suffix in system.suffixes or system.accepts_tag(suffix, python) for system in (LINUX, WINDOWS))
-
-
-def _may(tells: Callable[..., bool], path: Path, *words: str) -> bool:
-    """Whether something holds for the bytes of an extension module, or may, since it is too large to be searched; not
-    for what is no file, which Python cannot load.
-    """
-    content = _read_extension(path)
-    return observed_fs.is_file(path) if content is None else tells(content, *words)
 
 
 def _read_extension(path: Path) -> bytes | None:
