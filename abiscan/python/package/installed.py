@@ -418,8 +418,8 @@ class Surroundings(Struct, frozen=True, kw_only=True, dict=True):
         return False
 
     def _is_set_by_libraries(self, module: str, name: str) -> bool:
-        """Whether an extension module of its package may give a module a name. Very large ones are not searched: they are
-        libraries such as those of torch, which are no modules.
+        """Whether an extension module of its package may give a module a name. Very large files are not searched: those
+        of torch are no modules.
         """
         if module not in self._naming:
             base = self._path_of_module(module.partition(".")[0])
