@@ -70,7 +70,7 @@ def run(told: dict[str, Any]) -> None:
 
 if __name__ == "__main__":
     exec(sys.argv[2])
-    for finalizer in list(weakref.finalize._registry):  # type: ignore[attr-defined]
+    for finalizer in list(weakref.finalize._registry):  # type: ignore[attr-defined]  # it is private
         finalizer.atexit = False  # those of torch's libraries take their operators back
     # No child looks for garbage among what was imported, not even as it ends: that would copy all of these pages.
     gc.freeze()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import posixpath
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -99,14 +99,11 @@ def _missing_bodies(distribution: Distribution, paths: frozenset[str]) -> Iterat
     """
     missing = [path for path in sorted(paths) if _BODY.fullmatch(path) and not _is_there(distribution, path)]
     if missing:
-        yield Finding(
-            rule="leftover",
-            effect=Effect.NOTE,
-            message=f"{distribution} is listed as installed, but {listed(missing)} is not there: its import gives an"
-            " empty package, or fails",
-            evidence=tuple(Evidence(subject=path) for path in missing[:10]),
-            fix=f"install it again: pip install --force-reinstall --no-deps {distribution}",
+        message = (
+            f"{distribution} is listed as installed, but {listed(missing)} is not there: its import gives an empty"
+            " package, or fails"
         )
+        yield _to_install_again(distribution, message, missing)
 
 
 def _damaged_libraries(distribution: Distribution, files: Files) -> Iterator[Finding]:
@@ -121,13 +118,19 @@ def _damaged_libraries(distribution: Distribution, files: Files) -> Iterator[Fin
         and files.object_at(posixpath.join(distribution.site, path), remember=False) is None
     ]
     if damaged:
-        yield Finding(
-            rule="leftover",
-            effect=Effect.NOTE,
-            message=f"{distribution} is damaged: a part is missing of {listed(damaged)}",
-            evidence=tuple(Evidence(subject=path) for path in damaged[:10]),
-            fix=f"install it again: pip install --force-reinstall --no-deps {distribution}",
-        )
+        message = f"{distribution} is damaged: a part is missing of {listed(damaged)}"
+        yield _to_install_again(distribution, message, damaged)
+
+
+def _to_install_again(distribution: Distribution, message: str, paths: Sequence[str]) -> Finding:
+    """Return that files of a distribution are missing or damaged."""
+    return Finding(
+        rule="leftover",
+        effect=Effect.NOTE,
+        message=message,
+        evidence=tuple(Evidence(subject=path) for path in paths[:10]),
+        fix=f"install it again: pip install --force-reinstall --no-deps {distribution}",
+    )
 
 
 def _shared_files(files: dict[Distribution, frozenset[str]]) -> Iterator[Finding]:
@@ -185,7 +188,9 @@ def _installed_twice(environment: WholeEnvironment) -> Iterator[Finding]:
                 (version, name)
                 for text, name in found
                 if not _is_same_version(text, first.version)
-                and not _is_same_version(version := _version_in(site, name) or text, first.version)
+                and not _is_same_version(
+                    version := packages.version_at(posixpath.join(site, name)) or text, first.version
+                )
             ]
             if others and first.site != site:
                 new = (f"{key} {first.version} shadows {version}" for version, _ in others)
@@ -214,11 +219,6 @@ def _installed_twice(environment: WholeEnvironment) -> Iterator[Finding]:
 
 def _is_same_version(one: str, other: str) -> bool:
     return canonicalize_version(one) == canonicalize_version(other)
-
-
-def _version_in(site: str, name: str) -> str | None:
-    """Return the version that metadata have, which the name of their folder may write in another way."""
-    return packages.version_at(posixpath.join(site, name))
 
 
 def _openmp_runtimes(environment: WholeEnvironment) -> Iterator[Finding]:

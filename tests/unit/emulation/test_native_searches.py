@@ -251,7 +251,7 @@ def test_whether_a_text_is_in_some_content() -> None:
                 there += text in content
     assert 18_000 < there < 30_000
     with pytest.raises(TypeError):
-        has("text")  # type: ignore[arg-type]
+        has("text")  # type: ignore[arg-type]  # that is refused
 
 
 def test_without_the_native_part_it_is_looked_for(monkeypatch: pytest.MonkeyPatch) -> None:
