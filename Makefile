@@ -72,7 +72,7 @@ fuzz-day:  ## hostile inputs for five minutes, with the seed of the day, which i
 hostile:  ## hostile targets, indexes, caches, terminals and folders; PYTEST=options
 	$(BIN)/python -m pytest --quiet --numprocesses=2 --dist=load -m hostile $(PYTEST) tests
 
-NATIVE = abiscan/emulation/native
+NATIVE = abiscan/native
 native-fuzz:  ## slow: a million random sequences of instructions for the native processor, with sanitizers; SEED=number
 	mkdir -p build
 	$(or $(CC),cc) -std=c11 -O1 -g -ffp-contract=off -fsanitize=address,undefined -fno-sanitize-recover=all \

@@ -1,6 +1,6 @@
 """What hatchling does beyond building: it compiles the native processor, and makes links of the README absolute.
 
-``abiscan/emulation/native`` is compiled with the system's compiler, or with one from PyPI. Where neither compiles it,
+``abiscan/native`` is compiled with the system's compiler, or with one from PyPI. Where neither compiles it,
 the package works without, and ``abiscan --version`` says so. In the environment, ``ABISCAN_NATIVE=0`` leaves it out,
 and ``ABISCAN_NATIVE=1`` makes the build fail if it cannot be compiled.
 """
@@ -24,7 +24,7 @@ from typing import Any
 from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 from hatchling.metadata.plugin.interface import MetadataHookInterface
 
-SOURCES = Path("abiscan/emulation/native")
+SOURCES = Path("abiscan/native")
 MODULE = "_core.abi3.so"
 FROM_PYPI = "ziglang"  # a C compiler as a wheel
 OPTIONS = ("-std=c11", "-O3", "-fPIC", "-shared", "-fvisibility=hidden", "-ffp-contract=off")
@@ -49,7 +49,7 @@ class CompileHook(BuildHookInterface[Any]):
         problem = compiled(Path(self.root, SOURCES), module)
         if problem is not None:
             if os.environ.get("ABISCAN_NATIVE") == "1":
-                raise RuntimeError(f"abiscan/emulation/native cannot be compiled: {problem}")
+                raise RuntimeError(f"abiscan/native cannot be compiled: {problem}")
             self.app.display_warning(f"abiscan is built without its native processor: {problem}")
             return
         build_data["pure_python"] = False

@@ -126,7 +126,7 @@ def _show_version(ctx: click.Context, param: click.Parameter, value: bool) -> No
     """Show the version, and whether a part of the package is missing that makes it fast."""
     if not value:
         return
-    from abiscan.emulation import native
+    from abiscan import native
 
     click.echo(f"abiscan, version {abiscan.__version__}")
     if not native.is_compiled():

@@ -14,10 +14,10 @@ from typing import Final, NamedTuple
 
 import msgspec.structs
 
+from abiscan import native
 from abiscan.binary.elf import ElfFile
 from abiscan.dispatch.messages import TEMPLATES, Message
 from abiscan.dispatch.operators import Rewording
-from abiscan.emulation import native
 from abiscan.inputs.version import MinorVersion
 from abiscan.regex import regex
 
@@ -95,7 +95,7 @@ def _texts_of(libraries: Collection[ElfFile], beginnings: Collection[bytes] = ()
 
 
 def _texts_by_c(beginnings: Collection[bytes]) -> Callable[[bytes], Iterable[bytes]]:
-    from abiscan.emulation.native._core import texts
+    from abiscan.native._core import texts
 
     words = array("Q", sorted(int.from_bytes(text, "little") for text in beginnings)).tobytes()
     return lambda content: texts(content, _LEAST, _LONGEST, words)

@@ -18,8 +18,8 @@ from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from typing import Final, NamedTuple, Protocol, TypeVar
 
+from abiscan import native
 from abiscan.binary.elf import ElfFile, Machine
-from abiscan.emulation import native
 from abiscan.emulation.arch import ARCHITECTURES, CODE, Code
 from abiscan.emulation.call_sites import Functions, windows_of_code
 from abiscan.emulation.loader import Image
@@ -137,7 +137,7 @@ def _links_in_c(image: Image, functions: Sequence[int]) -> _Links | None:
     """Return the native search; None if the object is not one for it."""
     if functions and functions[-1] >= _HIGHEST:
         return None
-    from abiscan.emulation.native._core import Links
+    from abiscan.native._core import Links
 
     links = Links(array("Q", functions).tobytes())
     return links if image.add_links(links) else None

@@ -14,8 +14,8 @@ from array import array
 from collections.abc import Collection, Iterable, Iterator
 from typing import Final, NamedTuple
 
+from abiscan import native
 from abiscan.binary.elf import Machine
-from abiscan.emulation import native
 from abiscan.emulation.arch import ARCHITECTURES, CODE, Code
 from abiscan.emulation.loader import Image, Slots
 from abiscan.regex import regex
@@ -107,7 +107,7 @@ def _calls_of(image: Image, machine: Machine, targets: Collection[int]) -> Itera
         for content, address in code_in(image) if targets else ():
             yield from code.calls(content, address, targets)
         return
-    from abiscan.emulation.native import _core
+    from abiscan.native import _core
 
     search = _core.calls if native.reads(ARCHITECTURES[machine].name) else _core.branches
     requested = array("Q", sorted(target for target in targets if target >= 0)).tobytes()
@@ -149,7 +149,7 @@ def find_displacements(code: bytes, address: int, bounds: array[int]) -> list[in
     the first and the second, the third and the fourth, and so on.
     """
     if native.is_available():
-        from abiscan.emulation.native._core import displacements
+        from abiscan.native._core import displacements
 
         return displacements(code, address, bounds.tobytes())
     places = set[int]()
@@ -194,7 +194,7 @@ def instructions_before(image: Image, machine: Machine, address: int, start: int
 def _decoded(code: bytes, address: int, machine: Machine) -> list[Instruction]:
     """Return the instructions that code consists of; none if it is not all instructions."""
     if native.reads(ARCHITECTURES[machine].name):
-        from abiscan.emulation.native._core import instructions
+        from abiscan.native._core import instructions
 
         measured = instructions(code, address)
         if measured is not None:

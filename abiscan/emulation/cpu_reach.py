@@ -17,10 +17,10 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from collections.abc import Set as AbstractSet
 from typing import Final, NamedTuple
 
+from abiscan import native
 from abiscan.binary.elf import ElfFile, Machine
 from abiscan.cpu.instructions import features_of
 from abiscan.cpu.needs import CpuReach, CpuUse
-from abiscan.emulation import native
 from abiscan.emulation.arch import ARCHITECTURES, CODE
 from abiscan.emulation.arch.values import Swept
 from abiscan.emulation.call_graph import CalledFunctions, CallGraph
@@ -450,7 +450,7 @@ def _is_telling(name: str) -> bool:
 
 def _sweep_of(machine: Machine) -> Callable[[bytes, int], Swept]:
     if machine.value == native.ARCHITECTURE and native.is_available():
-        from abiscan.emulation.native._core import sweep
+        from abiscan.native._core import sweep
 
         return sweep
     return CODE[machine].sweep

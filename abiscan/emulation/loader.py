@@ -16,15 +16,15 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from abiscan import native
 from abiscan.binary.elf import ElfFile, Tag
-from abiscan.emulation import native
 from abiscan.emulation.arch import Arch
 from abiscan.emulation.emulator import PAGE_SIZE
 from abiscan.errors import NotElfError
 from abiscan.regex import regex
 
 if TYPE_CHECKING:
-    from abiscan.emulation.native._core import Links
+    from abiscan.native._core import Links
 
 BASE: Final = 0x10_0000_0000  # of the object's address 0
 SPACING: Final = 0x1_0000_0000  # between the objects of a process
@@ -179,7 +179,7 @@ class Image:
             words = table[: len(table) // 24 * 24].cast("Q")
             self._tables.append(words)
             if native.is_available():
-                from abiscan.emulation.native._core import by_page as sorted_by_page
+                from abiscan.native._core import by_page as sorted_by_page
 
                 for page, indexes in sorted_by_page(words.tobytes(), start).items():
                     by_page[page] += indexes

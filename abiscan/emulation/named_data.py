@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from abiscan.emulation import native
+from abiscan import native
 from abiscan.emulation.arch import Arch
 
 _LONGEST: Final = 15  # bytes of an instruction
@@ -21,7 +21,7 @@ def data_of(arch: Arch, address: int, code: bytes, most: int) -> tuple[list[tupl
     """
     if arch.name != native.ARCHITECTURE or not native.is_available():
         return arch.data_of(address, code, most)[:2]
-    from abiscan.emulation.native._core import data as measured
+    from abiscan.native._core import data as measured
 
     content: list[tuple[int, int]] = []
     at = count = 0

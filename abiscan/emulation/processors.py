@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from abiscan.emulation import native
+from abiscan import native
 from abiscan.emulation.processor import Processor
 
 
@@ -12,7 +12,7 @@ def take(architecture: str, most_pages: int) -> Processor:
     :param most_pages: how many pages can ever be mapped
     """
     if native.runs(architecture):
-        from abiscan.emulation.native.processor import NativeProcessor
+        from abiscan.emulation.by_native import NativeProcessor
 
         return NativeProcessor(architecture, most_pages)
     from abiscan.emulation.by_icicle import IcicleProcessor

@@ -17,8 +17,8 @@ from typing import Any, Final, NamedTuple
 
 import pytest
 
+from abiscan import native
 from abiscan.binary.elf import ElfFile
-from abiscan.emulation import native
 from abiscan.emulation.arch.x86_64 import X8664
 from abiscan.emulation.by_icicle import IcicleProcessor
 from abiscan.emulation.processor import EXECUTE, READ, WRITE, Processor, Stopped
@@ -187,8 +187,8 @@ def finish(vm: Processor, stopped: int, before: int) -> State:
 
 def natively(start: Start) -> State:
     """The instruction on the core alone, without what helps it."""
-    from abiscan.emulation.native._core import Core
-    from abiscan.emulation.native.processor import NativeProcessor
+    from abiscan.emulation.by_native import NativeProcessor
+    from abiscan.native._core import Core
 
     vm = NativeProcessor("x86_64", 100)
     prepare(vm, start)

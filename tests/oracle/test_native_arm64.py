@@ -10,8 +10,8 @@ from typing import Any, Final, NamedTuple
 
 import pytest
 
+from abiscan import native
 from abiscan.cpu.instructions import AARCH64_TOPS
-from abiscan.emulation import native
 from abiscan.emulation.arch.aarch64 import Aarch64
 from abiscan.emulation.by_icicle import IcicleProcessor
 from abiscan.emulation.processor import ACCESSES, EXECUTE, READ, WRITE, AccessError, Processor, Stopped
@@ -113,8 +113,8 @@ def finish(vm: Processor, stopped: int, before: int) -> tuple[object, ...]:
 
 def natively(start: Start) -> tuple[object, ...]:
     """The instruction on the core alone, without what helps it."""
-    from abiscan.emulation.native._core import Core
-    from abiscan.emulation.native.processor import NativeProcessor
+    from abiscan.emulation.by_native import NativeProcessor
+    from abiscan.native._core import Core
 
     vm = NativeProcessor("aarch64", 10)
     prepare(vm, start)
@@ -162,7 +162,7 @@ def test_what_icicle_does() -> None:
 
 
 def test_which_instructions_not_every_processor_has() -> None:
-    from abiscan.emulation.native.processor import NativeProcessor
+    from abiscan.emulation.by_native import NativeProcessor
 
     random, vm = Random(2), NativeProcessor("aarch64", 10)
     words = [random.getrandbits(24) | random.choice(sorted(AARCH64_TOPS)) << 24 for _ in range(1 << 10)]

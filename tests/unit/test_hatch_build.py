@@ -20,7 +20,7 @@ from abiscan.binary.elf import ElfFile
 
 ROOT: Final = Path(__file__).parents[2]
 PROGRAM: Final = "from abiscan.__main__ import main; main()"
-CODE: Final = "from abiscan.emulation.native import _core; print(_core.__name__)"
+CODE: Final = "from abiscan.native import _core; print(_core.__name__)"
 
 pytestmark = [
     pytest.mark.skipif(not sys.platform.startswith("linux"), reason="needs Linux"),
@@ -116,7 +116,7 @@ def test_the_wheel_has_all_that_the_package_reads() -> None:
 def test_with_a_compiler_the_wheel_has_the_extension(package: Path) -> None:
     data = built(package, "standard")
     ((module, place),) = data["force_include"].items()
-    assert place == "abiscan/emulation/native/_core.abi3.so"
+    assert place == "abiscan/native/_core.abi3.so"
     assert data["pure_python"] is False
     assert data["tag"].startswith("cp310-abi3-linux_")
     # Whichever Python's headers it was compiled with: older ones have sizes of type int in the plain function.
@@ -124,7 +124,7 @@ def test_with_a_compiler_the_wheel_has_the_extension(package: Path) -> None:
     assert [name for name in sorted(imports) if "PyArg_" in name] == ["_PyArg_ParseTuple_SizeT", "_PyArg_Parse_SizeT"]
     assert not (package / place).exists()  # a build leaves the sources alone
     shutil.copy(module, package / place)
-    assert run(package, CODE) == ["abiscan.emulation.native._core"]
+    assert run(package, CODE) == ["abiscan.native._core"]
     assert len(run(package, PROGRAM, "--version")) == 1
 
 
@@ -132,7 +132,7 @@ def test_with_a_compiler_the_wheel_has_the_extension(package: Path) -> None:
 @pytest.mark.usefixtures("compiler")
 def test_an_editable_installation_has_it_among_the_sources(package: Path) -> None:
     assert built(package, "editable")["force_include"] == {}
-    assert run(package, CODE) == ["abiscan.emulation.native._core"]
+    assert run(package, CODE) == ["abiscan.native._core"]
 
 
 @pytest.mark.slow
@@ -174,7 +174,7 @@ def test_nothing_is_compiled_where_nobody_wants_it(package: Path, monkeypatch: p
 @pytest.mark.slow
 @pytest.mark.usefixtures("compiler")
 def test_a_source_that_does_not_compile_is_named(package: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    native = package / "abiscan/emulation/native"
+    native = package / "abiscan/native"
     for source in native.glob("*.c"):
         source.unlink()
     (native / "wrong.c").write_text("int f(void) { return nothing; }\n", encoding="utf-8")

@@ -1,12 +1,12 @@
 /* Random instructions for the native core, which `make native-fuzz` compiles with sanitizers. Arguments: seed, how many
    sequences. What the core does with memory that it should not touch, or with undefined behaviour, ends the program. */
 
-#include "../../abiscan/emulation/native/core.h"
-#include "../../abiscan/emulation/native/grams.h"
-#include "../../abiscan/emulation/native/links.h"
-#include "../../abiscan/emulation/native/measure.h"
-#include "../../abiscan/emulation/native/search.h"
-#include "../../abiscan/emulation/native/sweep.h"
+#include "../../abiscan/native/core.h"
+#include "../../abiscan/native/grams.h"
+#include "../../abiscan/native/links.h"
+#include "../../abiscan/native/measure.h"
+#include "../../abiscan/native/search.h"
+#include "../../abiscan/native/sweep.h"
 #include "../../tests/oracle/native/arm64_forms.h"
 
 #include <stdio.h>

@@ -13,6 +13,7 @@ from itertools import accumulate, chain
 from msgspec import Struct, field
 from msgspec.structs import replace
 
+from abiscan import native
 from abiscan.errors import InputError
 from abiscan.inputs import observed_fs
 from abiscan.inputs.files import LARGEST_TEXT
@@ -327,8 +328,6 @@ class PythonCode(Struct, dict=True):
     def searcher(self, path: str) -> Has:
         """Return what tells whether a text is in a source file."""
         if path not in self._searchers:
-            from abiscan.emulation import native  # a library alone has no sources, and may have nothing to emulate
-
             self._searchers[path] = native.searcher(self.source(path))
         return self._searchers[path]
 

@@ -6,7 +6,7 @@
    processor, or else of the core. Instructions that differ are told too. Arguments: seed, how many. */
 
 #define _GNU_SOURCE
-#include "../../../abiscan/emulation/native/core.h"
+#include "../../../abiscan/native/core.h"
 #include "arm64_forms.h"
 
 #include <setjmp.h>

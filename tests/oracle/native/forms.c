@@ -4,7 +4,7 @@
    is safe to execute. Prints the instructions that differ. Arguments: seed, how many, whether the processor has AVX2. */
 
 #define _GNU_SOURCE
-#include "../../../abiscan/emulation/native/core.h"
+#include "../../../abiscan/native/core.h"
 
 #include <stdio.h>
 #include <stdlib.h>

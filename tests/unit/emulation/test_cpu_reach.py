@@ -8,10 +8,11 @@ from typing import Final
 
 import pytest
 
+from abiscan import native
 from abiscan.binary.elf import ElfFile, Machine
 from abiscan.cpu.instructions import features_of
 from abiscan.cpu.needs import CpuReach
-from abiscan.emulation import cpu_reach, native
+from abiscan.emulation import cpu_reach
 from abiscan.emulation.arch import ARCHITECTURES, code_x86_64
 from abiscan.emulation.call_sites import Functions
 from abiscan.emulation.loader import Image

@@ -7,7 +7,8 @@ import struct
 
 import pytest
 
-from abiscan.emulation import native, processors
+from abiscan import native
+from abiscan.emulation import processors
 from abiscan.emulation.arch.x86_64 import X8664
 from abiscan.emulation.by_icicle import IcicleProcessor
 from abiscan.emulation.emulator import HEAP_BASE, PAGE_SIZE, STACK_TOP, Emulator, Stop
@@ -23,7 +24,7 @@ def made(kind: str) -> Processor:
         return IcicleProcessor("x86_64", 1_000)
     if not native.is_compiled():
         pytest.skip(REASON)
-    from abiscan.emulation.native.processor import NativeProcessor
+    from abiscan.emulation.by_native import NativeProcessor
 
     return NativeProcessor("x86_64", 1_000)
 
@@ -303,7 +304,7 @@ def test_a_breakpoint_where_icicle_runs() -> None:
 def test_memory_of_the_whole_stack_is_only_taken_where_it_is_used() -> None:
     if not native.is_compiled():
         pytest.skip(REASON)
-    from abiscan.emulation.native.processor import NativeProcessor
+    from abiscan.emulation.by_native import NativeProcessor
 
     vm = NativeProcessor("x86_64", 2)
     vm.mem_map(STACK_TOP - 0x80_0000, 0x80_0000, READ | WRITE)
@@ -321,7 +322,7 @@ def test_memory_of_the_whole_stack_is_only_taken_where_it_is_used() -> None:
 def test_only_pages_are_mapped(address: int, size: int) -> None:
     if not native.is_compiled():
         pytest.skip(REASON)
-    from abiscan.emulation.native.processor import NativeProcessor
+    from abiscan.emulation.by_native import NativeProcessor
 
     with pytest.raises(ValueError, match="pages"):
         NativeProcessor("x86_64", 2).mem_map(address, size, READ)

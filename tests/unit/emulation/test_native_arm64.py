@@ -6,7 +6,7 @@ import struct
 
 import pytest
 
-from abiscan.emulation import native
+from abiscan import native
 from abiscan.emulation.arch.aarch64 import Aarch64
 from abiscan.emulation.by_icicle import IcicleProcessor
 from abiscan.emulation.emulator import HEAP_BASE, PAGE_SIZE, Emulator, ProcessTermination, Stop
@@ -26,7 +26,7 @@ def pack(*words: int) -> bytes:
 def made(kind: str) -> Processor:
     if kind == "icicle":
         return IcicleProcessor("aarch64", 100)
-    from abiscan.emulation.native.processor import NativeProcessor
+    from abiscan.emulation.by_native import NativeProcessor
 
     return NativeProcessor("aarch64", 100)
 

@@ -13,8 +13,8 @@ from pathlib import Path
 import capstone  # type: ignore[import-untyped]
 import pytest
 
+from abiscan import native
 from abiscan.binary.elf import ElfFile, Machine
-from abiscan.emulation import native
 from abiscan.emulation.arch import ARCHITECTURES, code_aarch64, code_x86_64, data_flow
 from abiscan.emulation.call_graph import _links_in_c, _LinksInPython
 from abiscan.emulation.call_sites import Functions, code_in, find_displacements
@@ -43,7 +43,7 @@ def random_instructions(seed: int, count: int) -> Iterator[bytes]:
 
 
 def test_instructions_are_measured_as_capstone_reads_them() -> None:
-    from abiscan.emulation.native._core import data, instructions
+    from abiscan.native._core import data, instructions
 
     decoder = capstone.Cs(capstone.CS_ARCH_X86, capstone.CS_MODE_64)
     measured = named = 0
@@ -68,7 +68,7 @@ def test_instructions_are_measured_as_capstone_reads_them() -> None:
 
 
 def test_what_does_not_exist_is_no_instruction_for_capstone() -> None:
-    from abiscan.emulation.native._core import instructions
+    from abiscan.native._core import instructions
 
     decoder = capstone.Cs(capstone.CS_ARCH_X86, capstone.CS_MODE_64)
     nowhere = [code for code in random_instructions(seed=2, count=40_000) if instructions(code, ADDRESS) == []]
@@ -80,7 +80,7 @@ def test_what_does_not_exist_is_no_instruction_for_capstone() -> None:
 
 @pytest.mark.parametrize("code", ["ffff", "ffe8", "1f", "60"])
 def test_what_decoding_from_within_an_instruction_meets_is_none(code: str) -> None:
-    from abiscan.emulation.native._core import instructions
+    from abiscan.native._core import instructions
 
     assert instructions(bytes.fromhex(code) + bytes(15), ADDRESS) == []
 
@@ -97,7 +97,7 @@ def test_what_decoding_from_within_an_instruction_meets_is_none(code: str) -> No
     }.values(),
 )
 def test_what_compilers_make_is_measured(code: str, length: int) -> None:
-    from abiscan.emulation.native._core import data
+    from abiscan.native._core import data
 
     assert data(bytes.fromhex(code) + b"\x90", ADDRESS, 1)[1:] == (1, length)
 
@@ -150,7 +150,7 @@ def test_functions_lead_to_the_same_with_it_and_without(sample: Path) -> None:
 
 def test_all_forms_of_links_are_found() -> None:
     """Code at random between tables of pointers, stubs and functions."""
-    from abiscan.emulation.native._core import Links
+    from abiscan.native._core import Links
 
     source = random.Random(2)
     starts = [0x1000, 0x1400, 0x1500, 0x2000]
@@ -186,7 +186,7 @@ def test_all_forms_of_links_are_found() -> None:
 
 
 def test_branches_of_aarch64() -> None:
-    from abiscan.emulation.native._core import branches
+    from abiscan.native._core import branches
 
     source = random.Random(4)
     operations = (0x1400_0000, 0x9400_0000, 0xD400_0000, 0x5400_0000)  # b, bl, and two that are none
@@ -219,7 +219,7 @@ def test_what_only_capstone_can_tell_is_asked() -> None:
 
 
 def test_texts_are_those_of_the_pattern() -> None:
-    from abiscan.emulation.native._core import texts
+    from abiscan.native._core import texts
 
     source, pattern, found = random.Random(3), re.compile(rb"\0([\n\t\x20-\x7e]{12,1000})(?=\0)"), 0
     for _ in range(1_000):

@@ -1,7 +1,7 @@
-"""A processor for code that runs once, in C: see ``docs/native.md``.
+"""What is written in C: a processor, and searches in code and in texts: see ``docs/native.md``.
 
-It knows what compiled initialisers mostly consist of; icicle does the rest. It is compiled when the package is
-installed, where there is a compiler; ``ABISCAN_NATIVE=0`` in the environment leaves it unused.
+It is compiled when the package is installed, where there is a compiler. Without it, or with ``ABISCAN_NATIVE=0`` in the
+environment, icicle and Python do the same.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _COMPILERS: Final = {
 @functools.cache
 def is_compiled() -> bool:
     """Whether the package has it."""
-    return importlib.util.find_spec("abiscan.emulation.native._core") is not None
+    return importlib.util.find_spec("abiscan.native._core") is not None
 
 
 def how_to_compile() -> str:
@@ -57,6 +57,6 @@ def searcher(content: bytes) -> Callable[[bytes], bool]:
     """Return a function that tells whether a text is in some content; it is quick where many texts are asked for."""
     if not is_available():
         return content.__contains__
-    from abiscan.emulation.native._core import Searched
+    from abiscan.native._core import Searched
 
     return Searched(content).has

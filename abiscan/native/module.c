@@ -504,7 +504,7 @@ static PyType_Slot slots[] = {
 };
 
 static PyType_Spec spec = {
-    .name = "abiscan.emulation.native._core.Core",
+    .name = "abiscan.native._core.Core",
     .basicsize = sizeof(Processor),
     .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE,
     .slots = slots,
@@ -656,7 +656,7 @@ static PyType_Slot links_slots[] = {
 };
 
 static PyType_Spec links_spec = {
-    .name = "abiscan.emulation.native._core.Links",
+    .name = "abiscan.native._core.Links",
     .basicsize = sizeof(LinksObject),
     .flags = Py_TPFLAGS_DEFAULT,
     .slots = links_slots,
@@ -726,7 +726,7 @@ static PyType_Slot searched_slots[] = {
 };
 
 static PyType_Spec searched_spec = {
-    .name = "abiscan.emulation.native._core.Searched",
+    .name = "abiscan.native._core.Searched",
     .basicsize = sizeof(Searched),
     .flags = Py_TPFLAGS_DEFAULT,
     .slots = searched_slots,

@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from abiscan.emulation.arch import ARCHITECTURES
-from abiscan.emulation.native import ARCHITECTURE
-from abiscan.emulation.native._core import Core
 from abiscan.emulation.processor import AccessError, Stopped, Vectors
+from abiscan.native import ARCHITECTURE
+from abiscan.native._core import Core
 
 if TYPE_CHECKING:
-    from abiscan.emulation.native.fallback import IcicleFallback
+    from abiscan.emulation.icicle_fallback import IcicleFallback
 
 _LONGEST: Final = 15  # bytes of an instruction
 _PAGE: Final = 0x1000
@@ -76,7 +76,7 @@ class NativeProcessor(Core):
             self.icount += 1
             return Stopped.UNKNOWN
         if self._fallback is None:
-            from abiscan.emulation.native.fallback import IcicleFallback
+            from abiscan.emulation.icicle_fallback import IcicleFallback
 
             self._fallback = IcicleFallback(self, self._arch, self._most_pages, self._breakpoints)
         stopped = self._fallback.run(several=several)

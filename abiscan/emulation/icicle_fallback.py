@@ -13,8 +13,8 @@ from typing import Final
 
 from abiscan.emulation.arch import Arch
 from abiscan.emulation.by_icicle import IcicleProcessor
-from abiscan.emulation.native._core import Core
 from abiscan.emulation.processor import ACCESSES, EXECUTE, FORBIDDEN, READ, WRITE, Stopped
+from abiscan.native._core import Core
 
 _PAGE: Final = 0x1000
 _LONGEST_ACCESS: Final = 63
