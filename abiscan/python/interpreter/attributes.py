@@ -10,6 +10,7 @@ from typing import Any, Final, TypeGuard
 
 from msgspec.structs import replace
 
+from abiscan.inputs import observed_fs
 from abiscan.python.interpreter import special
 from abiscan.python.interpreter.builtin_methods import HostMethod, type_of
 from abiscan.python.interpreter.filesystem import path_attribute
@@ -41,6 +42,7 @@ from abiscan.python.interpreter.values import (
 from abiscan.python.language.late_bodies import docstring_of
 from abiscan.python.language.private_names import name_inside
 from abiscan.python.package import standard
+from abiscan.python.package.added_names import may_add_in
 from abiscan.python.package.model import Answer
 from abiscan.python.torch_api.torch_names import COMPANIONS
 from abiscan.regex import regex
@@ -138,7 +140,17 @@ def may_have(machine: PythonMachine, module: PythonModule, name: str) -> bool:
     is_open = module.open_ or not all(isinstance(key, str) for key in module.names)
     if is_open or binds_any(machine, module):
         return True
-    return machine.library.may_be_filled(module.name, name, machine.extensions.values())
+    is_filled = machine.library.may_be_filled(module.name, name, machine.extensions.values())
+    return is_filled or others_may_add(machine, module.name, name)
+
+
+def others_may_add(machine: PythonMachine, module: str, name: str) -> bool:
+    """Whether modules of others, imported so far, may give a module a name, or put another one in its place."""
+    top = module.partition(".")[0]
+    tops = {other: other.partition(".")[0] for other in machine.modules}
+    others = (other for other, own in tops.items() if own not in {top, "torch"} and machine.library.find(own) is None)
+    sources = (machine.library.surroundings.source(other) for other in others)
+    return any(source is not None and may_add_in(observed_fs.read_file(source), module, name) for source in sources)
 
 
 def hides_binding(machine: PythonMachine, module: PythonModule, name: str) -> bool:

@@ -50,7 +50,7 @@ from abiscan.python.language.dynamic_names import absolute_name
 from abiscan.python.language.grammar import NEWEST, words_of, words_of_newer
 from abiscan.python.language.scan import is_in_comment
 from abiscan.python.package import standard
-from abiscan.python.package.added_names import may_add_in, may_set_in
+from abiscan.python.package.added_names import may_set_in
 from abiscan.python.package.library import Import, LocatedModule, PythonCode
 from abiscan.python.package.model import PROCESS_ENDS, Answer, Raised, World
 from abiscan.python.package.torch_imports import comes_with_torch, is_of_torch
@@ -596,13 +596,7 @@ class PythonInterpreter(Calls):
 
     def _may_be_added(self, module: str, name: str) -> bool:
         """Whether a module of others may get a name or submodule from the package, or from modules imported so far."""
-        top = module.partition(".")[0]
-        tops = {other: other.partition(".")[0] for other in self.modules}
-        others = (other for other, own in tops.items() if own not in {top, "torch"} and self.library.find(own) is None)
-        sources = (self.library.surroundings.source(other) for other in others)
-        return self.library.may_add(module, name) or any(
-            source is not None and may_add_in(observed_fs.read_file(source), module, name) for source in sources
-        )
+        return self.library.may_add(module, name) or attributes.others_may_add(self, module, name)
 
     # ---- import statements
 

@@ -23,6 +23,7 @@ from abiscan.python.language.dynamic_names import (
 )
 from abiscan.python.language.grammar import FAILURES, parse
 from abiscan.python.package import standard
+from abiscan.python.package.added_names import may_add_in
 from abiscan.python.package.model import Answer, Raised
 from abiscan.python.package.sources import entry_points_in, normalized
 from abiscan.python.package.systems import LINUX, WINDOWS
@@ -399,7 +400,13 @@ class Surroundings(Struct, frozen=True, kw_only=True, dict=True):
         in_python = sorted(stars, key=lambda star: (self.source(star) is None, star))
         is_lacking = all(star != module and self._lacks_for_others(star, name) for star in in_python)
         is_set = not is_lacking or self._is_set_around(module, name) or self._is_set_by_libraries(module, name)
-        return None if is_set else False
+        return None if is_set or self._is_set_by_imported(module, name) else False
+
+    def _is_set_by_imported(self, module: str, name: str) -> bool:
+        """Whether another package that a module imports may give it a name, or put another module in its place."""
+        own = module.partition(".")[0]
+        tops = {imported.partition(".")[0] for imported in self._imports_of(module)} - {own}
+        return any(may_add_in(self._text_of(top), module, name) for top in sorted(tops))
 
     def _is_set_around(self, module: str, name: str) -> bool:
         """Whether a package that a module is in may set an attribute of that name, or what it imports first does:
@@ -479,15 +486,19 @@ class Surroundings(Struct, frozen=True, kw_only=True, dict=True):
         return {}
 
     def _imports_of_own(self, module: str) -> Iterator[str]:
+        own = module.partition(".")[0]
+        return (imported for imported in self._imports_of(module) if imported.partition(".")[0] == own)
+
+    def _imports_of(self, module: str) -> Iterator[str]:
+        """Return what an installed module imports: modules, and names of modules, which may be modules themselves."""
         source = self.source(module)
         if source is None:
             return
         package = _package_at(module, source)
         for found in _IMPORTS.finditer(observed_fs.read_file(source)):
             start = absolute_name(package, (found[1] or found[2]).decode())
-            if start.partition(".")[0] == module.partition(".")[0]:
-                yield start
-                yield from (f"{start}.{name.decode()}" for name in re.findall(rb"\w+", found[3] or b""))
+            yield start
+            yield from (f"{start}.{name.decode()}" for name in re.findall(rb"\w+", found[3] or b""))
 
     def _lacks_for_others(self, module: str, name: str) -> bool:
         """Whether a star certainly brings no such name of a module: it lacks it, or does not list it."""

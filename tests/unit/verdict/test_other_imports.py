@@ -154,6 +154,21 @@ WORKS = {
         "other/__init__.py": "",
         "further.py": "import json, sys\nsys.modules['other.former'] = json\n",
     },
+    "a name of a module that a further one takes the place of": {
+        "other/__init__.py": "",
+        "other/part.py": "import further\n",
+        "further.py": "import sys\nthing = 1\nsys.modules['other.part'] = sys.modules[__name__]\n",
+    },
+    "a module that is made of the code of a further one": {
+        "other/__init__.py": "from . import part\nkept = part.backend.thing\n",
+        "other/part.py": "import sys, importlib.util as util\nimport further\n"
+        "backend = util.module_from_spec(util.spec_from_loader('other.part.backend', loader=None))\n"
+        "backend.__dict__['thing'] = 1\n"
+        "spec = util.spec_from_file_location('other.part', further.__file__)\n"
+        "sys.modules[spec.name] = module = util.module_from_spec(spec)\n"
+        "spec.loader.exec_module(module)\nmodule.backend = backend\n",
+        "further.py": "here = 1\n",
+    },
     "the other way of a condition": {
         "other/__init__.py": "import unicodedata\nif unicodedata.unidata_version >= '1.25':\n    found = 1\n"
         "else:\n    import absent\n"
@@ -323,6 +338,7 @@ def test_the_import_of_another_package_raises_what_python_raises(tmp_path: Path,
         "a path that the importing code extends": "import other; other.__path__.append('other/more'); "
         "import other.former",
         "a module that a further one puts there": "import further; import other.former",
+        "a name of a module that a further one takes the place of": "from other.part import thing",
     }.get(kind, "import other")
     real = really(tmp_path, code)
     assert bool(real) is (kind in BREAKS)

@@ -64,7 +64,7 @@ class Spec(Modelled):
         places = list(map(machine.files.system.place, self.folders))
         attributes = {
             "name": self.name,
-            "origin": self.origin,
+            "origin": NotKnown("spec.origin") if self.origin is None and self.is_open else self.origin,
             "parent": self.name if self.folders else self.name.rpartition(".")[0],
             "submodule_search_locations": places or None,
         }
@@ -166,8 +166,12 @@ def _check_spec(machine: PythonMachine, name: str, module: object) -> None:
 def _from_location(machine: PythonMachine, args: Args, kwargs: Kwargs) -> object:
     name, place = take_argument(args, kwargs, 0, "name"), take_argument(args, kwargs, 1, "location")
     place = special.as_path(machine, place)
-    if not isinstance(name, str) or not isinstance(place, (str, PurePath)):
+    if not isinstance(name, str) or place is None:
         return NotKnown("spec_from_file_location()")
+    if not isinstance(place, (str, PurePath)):
+        somewhere = Spec(name, None)
+        somewhere.is_open = True
+        return somewhere
     # A file called __init__ is that of a package, unless the code says where the submodules are:
     # spec_from_file_location and is_package in Lib/importlib/_bootstrap_external.py.
     inside = machine.files.inside(str(place))
@@ -192,8 +196,10 @@ def _make_module(machine: PythonMachine, spec: Spec) -> object:
     if spec.is_library or (not spec.is_source and machine.files.system.libraries.search(spec.origin or "")):
         loading.load_library(machine, spec.origin, LoadedBy.IMPORT)
     inside = machine.files.inside(spec.origin) if spec.origin else None
-    if inside is None or inside not in machine.files.members or not spec.is_source:
+    if not spec.is_source and not spec.is_open:
         return NotKnown(spec.name)
+    if inside is None or inside not in machine.files.members:
+        return PythonModule(spec.name, {"__spec__": spec}, None, (), open_=True)
     return PythonModule(spec.name, {"__spec__": spec}, inside, spec.folders, open_=spec.is_open)
 
 
@@ -227,7 +233,9 @@ def _make_spec(_machine: PythonMachine, args: Args, kwargs: Kwargs) -> object:
 
 
 def _from_loader(_machine: PythonMachine, args: Args, kwargs: Kwargs) -> object:
-    loader = take_argument(args, kwargs, 1, "loader")
+    name, loader = take_argument(args, kwargs, 0, "name"), take_argument(args, kwargs, 1, "loader")
+    if isinstance(name, str) and loader is None:
+        return Spec(name, None, is_source=True)
     return loader.spec if isinstance(loader, SpecLoader) else NotKnown("spec_from_loader()")
 
 
