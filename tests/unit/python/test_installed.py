@@ -224,8 +224,10 @@ CODES = [
     "import other.absent.below",
     "try:\n    import absent\nexcept ImportError:\n    pass",
     "try:\n    from other import absent\nexcept ImportError as e:\n    raise RuntimeError(str(e)) from e",
-    "import sys, importlib.util as util, other\nspec = util.spec_from_file_location(__name__, other.__file__)\n"
-    "sys.modules[spec.name] = module = util.module_from_spec(spec)\nmodule.kept = 1\nsys.modules[__name__].kept",
+    (
+        "import sys, importlib.util as util, other\nspec = util.spec_from_file_location(__name__, other.__file__)\n"
+        "sys.modules[spec.name] = module = util.module_from_spec(spec)\nmodule.kept = 1\nsys.modules[__name__].kept"
+    ),
     '"""Text.\n\nimport ``absent`` is no import here,\nimport absent\nneither.\n"""',
 ]
 
