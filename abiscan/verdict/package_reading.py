@@ -300,7 +300,7 @@ class PackageReading:
         own = functools.partial(_own_operators, target)
         later = functools.partial(self._reader.later_uses, world, surroundings, own, reading.imports)
         submodules = functools.partial(
-            self._reader.failing_submodules, world.fresh, surroundings, reading.imports, _is_due_to_torch
+            self._reader.failing_submodules, world.fresh, surroundings, reading.imports, _fails_for_torch_or_another
         )
         return ReadPackage(
             package=self._package,
@@ -401,8 +401,10 @@ def _own_operators(target: ExaminedTarget) -> Mapping[str, Sequence[Overload]]:
     return by_operator((operator.name, operator.schema) for operator in operators)
 
 
-def _is_due_to_torch(outcome: ImportOutcome) -> bool:
-    return fails_for_torch(outcome.raised)
+def _fails_for_torch_or_another(outcome: ImportOutcome) -> bool:
+    """Whether an import fails because of torch, or as that of another package does which is there."""
+    raised = outcome.raised
+    return fails_for_torch(raised) or (isinstance(raised, Raised) and any(error.of_other for error in chain(raised)))
 
 
 def _ending(outcome: ImportOutcome) -> tuple[str | None, str | None]:

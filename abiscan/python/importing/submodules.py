@@ -74,8 +74,20 @@ def _suspected_sources(library: PythonCode, names: TorchNames, companions: Seque
             or (operators and _looks_up_operator(library, file))
             or any(may_miss(library, file, versions) for versions in companions)
             or any(names.refuses(function, keywords) for function, keywords in library.torch_calls(file))
+            or _imports_failing(library, file)
         )
     ]
+
+
+def _imports_failing(library: PythonCode, file: str) -> bool:
+    """Whether a source imports another package for torch whose own import fails in this environment."""
+    around = library.surroundings
+    if not around.has_others:
+        return False
+    plain, _ = library.imports(file, package_of(file))
+    tops = {line.module.partition(".")[0] for line in plain} - {"torch"}
+    others = (top for top in sorted(tops) if library.find(top) is None and around.mentions(top, "torch"))
+    return any(around.import_error(top, None) is not None for top in others)
 
 
 def _was_there(names: TorchNames, use: str) -> bool:
