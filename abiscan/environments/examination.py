@@ -19,7 +19,6 @@ from abiscan.environments.model import (
     Unmet,
     WholeEnvironment,
     defers_imports,
-    imports_at_once,
     is_gone,
     mentions_import,
     modules_of,
@@ -146,6 +145,12 @@ class ExaminedDistribution(Struct, frozen=True, kw_only=True):
         """The modules by whose import it fails or works."""
         package = self.checked_package.package if self.checked_package else None
         return frozenset({package.module} if package and package.module else ())
+
+    @property
+    def unsure(self) -> frozenset[str]:
+        """The other packages, by their top-level modules, of which it imports what does not certainly work."""
+        package = self.checked_package.package if self.checked_package else None
+        return package.unsure if package else frozenset()
 
     @property
     def lost(self) -> Mapping[str, str | None]:
@@ -652,10 +657,8 @@ def _find_cause(
 
 
 def _with_doubts(rows: Sequence[ExaminedDistribution], environment: WholeEnvironment) -> Iterator[ExaminedDistribution]:
-    """Yield rows; those are unknown that import parts of a package which imports something that fails for some of them.
-
-    The reading does not follow which module of another package a name comes from: transformers imports torchvision for
-    half of its names, when they are asked for.
+    """Yield rows; those are unknown that import parts of a package which imports something that fails for some of them,
+    and not only what certainly works: transformers imports torchvision for half of its names, when they are asked for.
     """
     # Packages that fail by themselves come first: they are the reason for the others.
     causes_first = sorted(rows, key=lambda row: row.cause is not None)
@@ -670,11 +673,7 @@ def _with_doubts(rows: Sequence[ExaminedDistribution], environment: WholeEnviron
 
     for row in rows:
         # All code of a package is only searched if another one takes something from it.
-        taken = (
-            module
-            for module in (lazy if row in may_doubt else ())
-            if module not in row.modules and imports_at_once(row.distribution, module) and broken_in(module)
-        )
+        taken = (module for module in (lazy if row in may_doubt else ()) if module in row.unsure and broken_in(module))
         module = next(taken, None)
         if module is None:
             yield row

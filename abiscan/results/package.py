@@ -222,6 +222,8 @@ class PackageResult(Struct, frozen=True, kw_only=True):
     :ivar unread: what is not read in files for its system
     :ivar is_python: whether it has no libraries
     :ivar model: what else is known of a saved model
+    :ivar unsure: the other packages, by their top-level modules, of which it imports something that does not certainly
+        work
     """
 
     target: str
@@ -252,6 +254,7 @@ class PackageResult(Struct, frozen=True, kw_only=True):
     machine: str | None = None
     named_system: str | None = None
     apart: str = ""
+    unsure: frozenset[str] = frozenset()
 
     def __str__(self) -> str:
         return f"{self.subject}: {self.summary}"

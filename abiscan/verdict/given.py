@@ -21,7 +21,7 @@ from abiscan.python.package.model import Answer, Raised
 from abiscan.python.package.sources import normalized
 from abiscan.regex import regex
 
-_Error: TypeAlias = Callable[[str, str | None], Raised | None]
+_Error: TypeAlias = Callable[[str, str | None], Raised | Answer | None]
 _SYSTEM: Final = regex(r"(linux|win|macos).*?(x86_64|amd64|aarch64|arm64|32|)$")
 """The system and the processor that a platform tag is for."""
 
@@ -124,7 +124,7 @@ class GivenNeighbours:
         there = surroundings.installed(module)
         return True if module in self._all else there
 
-    def _find_error(self, surroundings: Surroundings, module: str, name: str | None) -> Raised | None:
+    def _find_error(self, surroundings: Surroundings, module: str, name: str | None) -> Raised | Answer | None:
         is_known = surroundings.has_others or module.partition(".")[0] in self._packages
         return self._error(module, name) if is_known else None
 

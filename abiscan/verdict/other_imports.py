@@ -12,7 +12,7 @@ from abiscan.cache.result_cache import AnswersAboutOne
 from abiscan.inputs import observed_fs
 from abiscan.inputs.session import Session
 from abiscan.python.package.installed import Surroundings
-from abiscan.python.package.model import Raised, World
+from abiscan.python.package.model import Answer, Raised, World
 
 if TYPE_CHECKING:
     from abiscan.python.importing.other_code import OtherCode
@@ -28,6 +28,7 @@ class OtherImports:
     :param known: what imports are known to raise, by their top-level modules
     :param neighbours: the packages that are to be installed there
     :param is_sound: tells of a module, or of a name from it, whether the import certainly works, without reading it
+    :ivar unsure: the top-level modules of which the package imports something that does not certainly work
     """
 
     def __init__(
@@ -43,9 +44,11 @@ class OtherImports:
         self._neighbours = neighbours
         self._is_sound = is_sound
         self._codes: dict[tuple[str, frozenset[str]], OtherCode | None] = {}
-        self._answers: dict[tuple[str, frozenset[str]], AnswersAboutOne[Raised | None]] = {}
+        self._answers: dict[tuple[str, frozenset[str]], AnswersAboutOne[Raised | Answer | None]] = {}
         self._in_circles: set[tuple[str, frozenset[str]]] = set()
         self._importing: list[str] = []
+        self._own = 0
+        self.unsure = set[str]()
         self._around: tuple[Surroundings, World] | None = None
         self._circles = 0
 
@@ -54,8 +57,10 @@ class OtherImports:
         self._read = read
         return self
 
-    def error(self, module: str, name: str | None) -> Raised | None:
-        """Return what the import of a module raises, or of a name from it; None if that is nothing, or not certain."""
+    def error(self, module: str, name: str | None) -> Raised | Answer | None:
+        """Return what the import of a module raises, or of a name from it; None if it certainly works, and unknown if
+        nothing is known to fail.
+        """
         top = module.partition(".")[0]
         if top in self._known:
             return self._known[top]
@@ -67,7 +72,11 @@ class OtherImports:
         if key not in self._answers:
             subject = ["imports of", top, *sorted(self._changing), *self._subject]
             self._answers[key] = AnswersAboutOne(self._session.folder, subject)
-        return self._answers[key].answer(f"{module} {name or ''}", lambda: self._find(top, module, name))
+        raised = self._answers[key].answer(f"{module} {name or ''}", lambda: self._find(top, module, name))
+        # What importing a package alone comes to is told of the package itself.
+        if raised is Answer.UNKNOWN and (name or module != top) and len(self._importing) == self._own:
+            self.unsure.add(top)
+        return raised
 
     @property
     def _changing(self) -> frozenset[str]:
@@ -84,6 +93,7 @@ class OtherImports:
     def importing(self, modules: Iterable[str], surroundings: Surroundings, world: World) -> Iterator[None]:
         """Take modules to be in the middle of their import; then keep what was found out about others."""
         self._importing, self._around = [module.partition(".")[0] for module in modules], (surroundings, world)
+        self._own, self.unsure = len(self._importing), set()
         yield
         for answers in self._answers.values():
             answers.keep()
@@ -97,7 +107,7 @@ class OtherImports:
         for answers in self._answers.values():
             answers.forget_passing()
 
-    def _find(self, top: str, module: str, name: str | None) -> tuple[Raised | None, bool]:
+    def _find(self, top: str, module: str, name: str | None) -> tuple[Raised | Answer | None, bool]:
         """Return what an import raises, and whether that is so wherever it is imported."""
         circles = self._circles
         # What another reading has looked at in the same surroundings is not looked at again, but decides here, too.
@@ -112,7 +122,7 @@ class OtherImports:
             if key not in self._codes:
                 self._codes[key] = self._read(top, *self._around) if self._around else None
             code = self._codes[key]
-            raised = None if code is None else code.error(module, name)
+            raised = (code.error(module, name) if code is not None else None) or Answer.UNKNOWN
         finally:
             self._importing.pop()
         if self._circles != circles:

@@ -189,6 +189,7 @@ def package_result(facts: PackageFacts, results: Sequence[Result]) -> PackageRes
         gaps=_import_gaps(facts),
         unread=process.unread,
         is_python=facts.target.target.is_python,
+        unsure=facts.unsure,
     )
 
 

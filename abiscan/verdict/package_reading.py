@@ -102,6 +102,8 @@ class PackageFacts(Struct, frozen=True, kw_only=True):
     :ivar conflicts: the imports that fail if a package is installed which it does not require
     :ivar process: the process after the libraries that the outcome loads
     :ivar here: whether that process is one of this machine
+    :ivar unsure: the other packages, by their top-level modules, of which it imports something that does not certainly
+        work
     :ivar lacking_alone: finds the external libraries that its libraries lack, where none of them has to do with torch
     """
 
@@ -122,6 +124,7 @@ class PackageFacts(Struct, frozen=True, kw_only=True):
     lacking_alone: Callable[[], tuple[str, ...]]
 
     here: bool = False
+    unsure: frozenset[str] = frozenset()
 
     @property
     def files(self) -> dict[str, str]:
@@ -163,6 +166,8 @@ class ReadPackage(Struct, frozen=True, kw_only=True):
     """Finds the public submodules that fail where the package's own import succeeds."""
     modules: tuple[str, ...]
     """The names that it is imported by, as ``modules_of`` has them."""
+    unsure: frozenset[str] = frozenset()
+    """See ``PackageFacts``."""
 
     @property
     def definitions(self) -> dict[str, str]:
@@ -212,6 +217,7 @@ class ReadPackage(Struct, frozen=True, kw_only=True):
             conflicts=self.conflicts() if is_asked else (),
             process=process,
             here=self.here,
+            unsure=self.unsure,
             lacking_alone=self._lacking_alone,
         )
 
@@ -288,11 +294,13 @@ class PackageReading:
         surroundings = surroundings_of(checker.torch, self._package)
         if planned and not surroundings.is_final:
             surroundings = replace(surroundings, planned=planned, installed=planned_in(planned), folders=())
+        unsure = frozenset[str]()
         if surroundings.has_others or with_others:
             imports = others()
             surroundings = imports.around(surroundings)
             with imports.importing((*self._modules, *self._other_modules), surroundings, world):
                 world, reading = self._read_on_python(world, surroundings, target)
+            unsure = frozenset(imports.unsure)
         else:  # torches with the same surroundings share a reading
             world, reading = self._read_on_python(world, surroundings, target)
         if target.target.uses_torch and _says_nothing(self._sources, reading):
@@ -320,6 +328,7 @@ class PackageReading:
             failing_submodules=submodules,
             surroundings=surroundings,
             modules=self._modules,
+            unsure=unsure,
         )
 
     def _read_on_python(

@@ -101,7 +101,7 @@ class Surroundings(Struct, frozen=True, kw_only=True, dict=True):
     :ivar packages_have: answers whether a package that is installed has a library of that name
     :ivar has_tool: answers whether torch finds a tool that it compiles with: see ``inputs/build_tools``
     :ivar import_error: returns what the import of a module of another installed package raises, or of a name from it;
-        None if that is not certain, or nothing
+        None if it certainly works, and unknown if nothing is known to fail
     :ivar is_final: whether installing the package changes nothing of this
     :ivar is_here: whether the package is installed, so that this machine is the one that is asked about
     :ivar changing: the distributions and top-level modules that installing the package may bring or replace, if it
@@ -117,7 +117,7 @@ class Surroundings(Struct, frozen=True, kw_only=True, dict=True):
     system_has: Callable[[str], bool | Answer] = _not_known
     packages_have: Callable[[str], bool | Answer] = _not_known
     has_tool: Callable[[str], bool | Answer] = _not_known
-    import_error: Callable[[str, str | None], Raised | None] = _no_error
+    import_error: Callable[[str, str | None], Raised | Answer | None] = _no_error
     is_final: bool = False
     is_here: bool = False
     changing: frozenset[str] = frozenset()
@@ -151,7 +151,7 @@ class Surroundings(Struct, frozen=True, kw_only=True, dict=True):
         if _REPLACES_ITSELF.search(self._text_of(module.partition(".")[0])):
             return False
         raised = self.import_error(module, name)
-        return raised is not None and raised.says_that_it_lacks(module, name)
+        return isinstance(raised, Raised) and raised.says_that_it_lacks(module, name)
 
     def absent_for_torch(self, module: str) -> str | None:
         """Return the module that a module of torch imports and that is not installed; None if none is known to be.

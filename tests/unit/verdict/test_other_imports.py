@@ -19,7 +19,7 @@ from abiscan.python.importing.other_code import OtherCode
 from abiscan.python.interpreter.imports import PythonInterpreter
 from abiscan.python.interpreter.values import PythonModule
 from abiscan.python.package.installed import Surroundings, installed_in
-from abiscan.python.package.model import Raised, World
+from abiscan.python.package.model import Answer, Raised, World
 from abiscan.verdict.other_imports import OtherImports
 from abiscan.verdict.package_reading import CodeFiles
 from tests.unit.python.packages import FakeWorld, reading_of
@@ -406,7 +406,7 @@ def test_what_took_long_is_read_once_for_several_packages(
     for name in ("Thing", "Part"):
         with around(tmp_path, others=others):
             raised = others.error("other", name)
-        assert raised is not None
+        assert isinstance(raised, Raised)
         assert [raised.exception, raised.message] == really(tmp_path, f"from other import {name}")
     assert read == ["other"] * reads
 
@@ -508,12 +508,12 @@ def test_sources_are_kept_for_one_import(tmp_path: Path) -> None:
     (other / "__init__.py").write_text("here = ['a text of this package', 1]\n")
     (other / "part.py").write_text("from other import here\nimport absent\n")
     with around(tmp_path) as surroundings:
-        assert surroundings.import_error("other", "here") is None
+        assert surroundings.import_error("other", "here") is Answer.UNKNOWN
         gc.collect()
         constants = (item.value for item in gc.get_objects() if type(item) is ast.Constant)
         assert "a text of this package" not in constants
         raised = surroundings.import_error("other.part", None)
-    assert raised is not None
+    assert isinstance(raised, Raised)
     assert [raised.exception, raised.message] == really(tmp_path, "import other.part")
 
 
@@ -530,5 +530,5 @@ def test_what_is_in_the_middle_of_its_import_raises_nothing_to_others(tmp_path: 
     with around(site) as surroundings:
         assert surroundings.import_error is not None
         assert surroundings.import_error("pkg", None) is None
-        assert surroundings.import_error("other", None) is None
-        assert surroundings.import_error("apart", None) is not None
+        assert surroundings.import_error("other", None) is Answer.UNKNOWN
+        assert isinstance(surroundings.import_error("apart", None), Raised)
