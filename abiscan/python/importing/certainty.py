@@ -46,8 +46,10 @@ def is_certain(raised: Raised, surroundings: Surroundings, trace: Trace | None =
         return True
     if trace is not None and any(isinstance(attempt.raised, Raised) for attempt in trace.attempts):
         return True
+    if any(_is_refused(error, surroundings) for error in errors):
+        return True
     is_of_import = raised.exception in {"ImportError", "ModuleNotFoundError", "PackageNotFoundError"}
-    return is_of_import and any(_is_absent(error, surroundings) or _is_refused(error, surroundings) for error in errors)
+    return is_of_import and any(_is_absent(error, surroundings) for error in errors)
 
 
 def _is_absent(raised: Raised, surroundings: Surroundings) -> bool:

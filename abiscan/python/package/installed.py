@@ -22,6 +22,7 @@ from abiscan.python.language.dynamic_names import (
     star_imports,
 )
 from abiscan.python.language.grammar import FAILURES, parse
+from abiscan.python.language.scan import FROM
 from abiscan.python.package import standard
 from abiscan.python.package.added_names import may_add_in
 from abiscan.python.package.model import Answer, Raised
@@ -57,6 +58,8 @@ _REPLACES_ITSELF: Final = regex(rb"\bsys\.modules\[__name__\] *=[^=]")
 _DISTRIBUTIONS: Final = {"PIL": "pillow"}
 """The distributions of modules with another name that have the same version."""
 _SETS_COMPUTED: Final = regex(rb"\bsetattr\(\s*(?!(?:self|cls)\b|sys\.modules\[__name__\])([^,\n]+),\s*[A-Za-z_]")
+_FROM_NEXT: Final = regex(FROM % rb"\.\w+")
+"""What is taken from a module in the same folder."""
 _ITSELF: Final = regex(rb"(?m)^[ \t]*(\w+) *= *sys\.modules\[__name__\]")
 _SETS_FOR_CALLERS: Final = regex(rb"sys\.modules\[[\w.]+\.__module__\]|\b_getframe\(\w*\)\.f_globals")
 _DONE_AT_IMPORT: Final = regex(rb"(?m)^(?:[ \t]*@([\w.]+)|(?:    )?([\w.]+)\()")
@@ -221,7 +224,7 @@ class Surroundings(Struct, frozen=True, kw_only=True, dict=True):
 
     def module_version(self, module: str) -> str | None:
         """Return ``__version__`` of an installed module: the version of the distribution of its name, where its source
-        has the same; None if that is not so.
+        has the same, or the extension module that its source takes it from; None if that is not so.
         """
         if module not in self._module_versions:
             self._module_versions[module] = self._find_module_version(module)
@@ -242,7 +245,16 @@ class Surroundings(Struct, frozen=True, kw_only=True, dict=True):
             files += [source.parent / name for name in names if "version" in name and name.endswith(".py")]
         quoted = (f'"{version}"'.encode(), f"'{version}'".encode())
         texts = map(observed_fs.read_file, filter(observed_fs.is_file, files))
-        return version if any(text in content for content in texts for text in quoted) else None
+        if any(text in content for content in texts for text in quoted):
+            return version
+        compiled = self._extension_with_version(source)
+        return version if compiled is not None and version.encode() in (_read_extension(compiled) or b"") else None
+
+    def _extension_with_version(self, source: Path) -> Path | None:
+        """Return the extension module next to a source that it takes ``__version__`` from; None if there is none."""
+        taken = (match for match in _FROM_NEXT.finditer(observed_fs.read_file(source)) if b"__version__" in match[2])
+        names = (match[1].removeprefix(b".").decode() for match in taken)
+        return next(filter(None, (self._extension_at(source.parent / name) for name in names)), None)
 
     def lacks_library(self, name: str) -> bool:
         """Whether nothing of what is installed has a library that the loader does not find: so nobody loads it."""

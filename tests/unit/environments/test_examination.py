@@ -681,3 +681,22 @@ def test_a_package_that_cannot_be_examined_leaves_the_others(site: Path) -> None
         ("two", None, "was removed"),
         ("three", "what three comes to", None),
     ]
+
+
+@pytest.mark.parametrize("exception", ["SystemError", "RuntimeError", "AssertionError"])
+def test_a_package_that_refuses_the_version_of_another_one_fails(site: Path, exception: str) -> None:
+    """As pydantic refuses another pydantic-core, whose version Python has from its library, with a SystemError."""
+    compiled = {"slow_core/_core.so": extension(texts=(b"2.27.2-alpha__version__",), defined=exports("PyInit__core"))}
+    core = {"slow_core/__init__.py": "from ._core import __version__\n"}
+    install(site, "slow-core", compiled, version="2.27.2", requires="", files=core)
+    check = (
+        "from slow_core import __version__\nif __version__ != '2.50.5':\n"
+        f"    raise {exception}(f'The installed slow-core version ({{__version__}}) is incompatible with this one.')\n"
+    )
+    install(site, "slow", {}, requires="slow-core==2.50.5", files={"slow/__init__.py": check})
+    install(site, "model", {}, requires="slow", files={"model/__init__.py": "import torch\nimport slow\n"})
+    text = f"{exception}: The installed slow-core version (2.27.2) is incompatible with this one."
+    assert {name: (str(row.error), row.cause) for name, row in rows_of(site).items() if row.error} == {
+        "slow": (f"{text} (slow/__init__.py:3)", None),
+        "model": (f"{text} (model/__init__.py:2)", "slow"),
+    }

@@ -595,12 +595,17 @@ def test_functions_of_others_may_change_the_search_path_but_not_those_of_torch(
         ("__version__ = '1.9'\n", "1.9", "KeyError: 'the end'"),
         # What ``__version__`` is then, the name of the distribution does not tell, and a check of it may well succeed.
         ("import os\n__version__ = os.environ['X']\n", "9.9", "KeyError: 'the end'"),
+        # As pydantic_core, which Rust compiles its version into.
+        ("from ._core import (\n    Thing,\n    __version__,\n)\n", "3.1.0", "OSError: 2 is too new"),
+        ("from ._core import __version__\n", "9.9", "KeyError: 'the end'"),
+        ("from ._core import Thing\n__version__ = Thing.version\n", "3.1.0", "KeyError: 'the end'"),
     ],
 )
 def test_the_version_of_an_installed_module(use: str, module: str, release: str, expected: str, tmp_path: Path) -> None:
     for name, text in {"__init__.py": module, "version.py": "version = '2.4.6'\n"}.items():
         (tmp_path / "other").mkdir(exist_ok=True)
         (tmp_path / "other" / name).write_text(text, encoding="utf-8")
+    (tmp_path / "other" / "_core.abi3.so").write_bytes(b"unknown type3.1.0-alphaa-betab__version__\0")
     (tmp_path / f"other-{release}.dist-info").mkdir()
     code = f"{use}if int(version.split('.')[0]) >= 2:\n    raise OSError('2 is too new')\nraise KeyError('the end')\n"
     around = Surroundings(installed=installed_in((tmp_path,)), folders=(tmp_path,))
