@@ -19,6 +19,7 @@ from abiscan.environments.model import (
     Unmet,
     WholeEnvironment,
     defers_imports,
+    imports_at_once,
     is_gone,
     mentions_import,
     modules_of,
@@ -673,7 +674,11 @@ def _with_doubts(rows: Sequence[ExaminedDistribution], environment: WholeEnviron
 
     for row in rows:
         # All code of a package is only searched if another one takes something from it.
-        taken = (module for module in (lazy if row in may_doubt else ()) if module in row.unsure and broken_in(module))
+        taken = (
+            module
+            for module in (lazy if row in may_doubt else ())
+            if module in row.unsure and imports_at_once(row.distribution, module) and broken_in(module)
+        )
         module = next(taken, None)
         if module is None:
             yield row

@@ -234,6 +234,17 @@ def mentions_import(distribution: Distribution, module: str) -> bool:
     return any(True for source in sources_of(distribution) for _ in imports_of(source, module))
 
 
+def imports_at_once(distribution: Distribution, module: str) -> bool:
+    """Whether code of a distribution takes names from a module, or imports a module in it, under no condition and with
+    no handler.
+    """
+    return any(
+        not line.nested and (line.names or line.module != module)
+        for source in _top_level_sources(distribution)
+        for line in imports_of(source, module)
+    )
+
+
 def sources_of(distribution: Distribution, *, tests: bool = True) -> Iterator[bytes]:
     """Yield all code of a distribution.
 

@@ -14,6 +14,7 @@ from abiscan.environments.model import (
     Unmet,
     WholeEnvironment,
     defers_imports,
+    imports_at_once,
     mentions_import,
     modules_of,
     origin_of,
@@ -222,6 +223,9 @@ def test_what_code_imports(tmp_path: Path) -> None:
         name for name in ("one", "two", "three", "four", "five", "six", "name") if mentions_import(found, name)
     ]
     assert mentioned == ["one", "two", "three", "four", "five"]
+    # ``import one`` alone takes nothing from it.
+    at_once = [name for name in ("one", "two", "three", "four", "five") if imports_at_once(found, name)]
+    assert at_once == ["two", "three"]
 
 
 @pytest.mark.parametrize(
