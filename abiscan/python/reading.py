@@ -160,6 +160,10 @@ class PackageReader:
                 from abiscan.python.later.passed_defaults import passed_defaults
 
                 passed += tuple(passed_defaults(code, names))
+            if code.sources_with(b"getattr(torch"):
+                from abiscan.python.later.looked_up_names import looked_up_names
+
+                passed += tuple(looked_up_names(code, names))
             kept = (use for use in passed if (use.name, use.error) not in named)
             bare: Iterable[LaterUse] = ()
             if not code.all_torch_uses.isdisjoint(_OPTIMIZERS):  # few packages have one of their own

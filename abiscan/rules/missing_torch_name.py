@@ -14,7 +14,8 @@ installed, that every version which the wheel requires stands for (`numpy>=2`), 
 requires, or the torchvision, torchaudio and torchtext that require this torch.
 
 What code takes of a module whose name it computes (`getattr(torch, device).set_device`) counts where it shows that the
-device may be a CPU, and this torch has the name for CUDA alone.
+device may be a CPU, and this torch has the name for CUDA alone. So do names that a loop takes from a collection of
+texts (`for name in NAMES: getattr(torch, name)`), as a note.
 
 Operators count by their names below `torch.ops`, with the overload (`torch.ops.aten.add.Tensor`), and as the first
 argument of `torch.library.register_fake` and `impl_abstract`: those of torch that this release lacks, and overloads
