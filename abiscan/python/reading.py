@@ -142,6 +142,7 @@ class PackageReader:
             return ()
         from abiscan.python.later.device_modules import uses_on_cpus
         from abiscan.python.later.kept_keywords import kept_keywords
+        from abiscan.python.later.known_torch import facts_of
         from abiscan.python.later.later_names import later_uses
         from abiscan.python.later.mentions import LaterUse
 
@@ -153,7 +154,7 @@ class PackageReader:
                 for use in uses_on_cpus(code, names)
             )
             beside = (*_companions_of(code, world), *_others_of(code))
-            later = later_uses(code, names, beside, own, imported)
+            later = later_uses(code, names, beside, own, imported, facts_of(world, code.files.system))
             named = {(use.name, use.error) for use in later}
             passed = tuple(kept_keywords(code, names))
             if code.sources_with(b".defaults"):
@@ -180,9 +181,10 @@ class PackageReader:
         if not names or names.release is None or not _asks_version(code):
             return ()
         from abiscan.python.later.version_refusals import own_refusals
+        from abiscan.python.later.version_tests import KnownTorch
 
         with _without_collector():
-            return tuple(own_refusals(code, names.release))
+            return tuple(own_refusals(code, KnownTorch(release=names.release)))
 
     def base_questions(self, world: World, surroundings: Surroundings | None = None) -> tuple[BaseQuestion, ...]:
         """Return where the package asks for classes of torch that lost their subclasses: see ``lost_bases``."""

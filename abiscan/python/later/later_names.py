@@ -28,7 +28,6 @@ from abiscan.python.later.mentions import (
     Mention,
     Mentions,
     gone_keywords,
-    lacking_part,
     says_it_is_gone,
 )
 from abiscan.python.later.settled_conditions import SettledConditions
@@ -47,7 +46,7 @@ from abiscan.python.torch_api.operator_calls import (
     operator_named,
 )
 from abiscan.python.torch_api.torch_classes import DEFINED_AS
-from abiscan.python.torch_api.torch_names import DEVICE_MODULES, FUNCTIONS, TorchNames
+from abiscan.python.torch_api.torch_names import DEVICE_MODULES, FUNCTIONS, TorchNames, lacking_part
 from abiscan.python.torch_api.torch_options import COMPILE, INDUCTOR, list_words
 from abiscan.python.torch_api.torch_texts import DEFAULT_OVERLOAD
 from abiscan.python.torch_api.torch_uses import CallText, list_calls
@@ -69,6 +68,7 @@ def later_uses(
     companions: Iterable[Sequence[TorchNames]] = (),
     own: Callable[[], Mapping[str, Sequence[Overload]]] = dict,
     imported: Collection[str] = (),
+    facts: Mapping[str, object] = {},
 ) -> tuple[LaterUse, ...]:
     """Return the uses of names that a torch certainly lacks, by functions that may be called there.
 
@@ -77,10 +77,11 @@ def later_uses(
     :param companions: for each package other than torch, its versions that may be there; all must lack a name
     :param own: returns the operators that libraries of the package define: see ``KnownOperators``
     :param imported: the sources that importing the package runs there, whatever conditions stand around their imports
+    :param facts: see ``KnownTorch``
     """
     # Functions with a name of torch that is a plain word often have one themselves, and many callers: too many must not
     # hide the others.
-    settled = SettledConditions(code, names)
+    settled = SettledConditions(code, names, facts)
     open_uses = _open_mentions(code, names, own, settled)
     open_uses += (mention for versions in companions for mention in _open_mentions_of(code, versions, settled))
     found: dict[LaterUse, Guard] = {}
@@ -104,7 +105,7 @@ def later_uses(
 
 def failing_uses(code: PythonCode, names: TorchNames) -> frozenset[LaterUse]:
     """Return the uses that fail in a torch unless a caller prevents it; importing the package may run some."""
-    mentions = _open_mentions(code, names, dict, SettledConditions(code, names))
+    mentions = _open_mentions(code, names, dict, SettledConditions(code, names, {}))
     return frozenset(mention.use for mention in mentions if not mention.doubtful)
 
 

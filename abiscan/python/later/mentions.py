@@ -8,7 +8,7 @@ import re
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
-from typing import TYPE_CHECKING, Final, TypeGuard
+from typing import Final, TypeGuard
 
 from msgspec import Struct, field
 from msgspec.structs import replace
@@ -28,12 +28,12 @@ from abiscan.python.later.version_guards import (
     are_guarding,
     bound_by,
     guards_what_follows,
-    is_guard,
     names_release,
     root_of,
     values_in,
     words_in,
 )
+from abiscan.python.later.version_names import finder_inside, full_name_found
 from abiscan.python.later.version_questions import (
     CATCHING_ALL,
     CATCHING_ANY,
@@ -44,9 +44,9 @@ from abiscan.python.later.version_questions import (
     caught_by,
     decides,
     is_choice,
-    is_type_checking,
     not_raised_again,
 )
+from abiscan.python.later.version_tests import EITHER, Find, Truth
 from abiscan.python.package.library import PythonCode
 from abiscan.python.package.model import Answer
 from abiscan.python.torch_api.changed_defaults import (
@@ -78,11 +78,8 @@ from abiscan.python.torch_api.operator_calls import (
     passes_list,
 )
 from abiscan.python.torch_api.torch_classes import CLASSES, DEFINED_AS
-from abiscan.python.torch_api.torch_names import COMPANIONS, DEVICE_MODULES, Callee, TorchNames, is_core
+from abiscan.python.torch_api.torch_names import COMPANIONS, DEVICE_MODULES, Callee, TorchNames, lacking_part
 from abiscan.python.torch_api.torch_options import COMPILE, options_in
-
-if TYPE_CHECKING:
-    from abiscan.python.later.version_tests import Find
 
 _KNOWN: Final = frozenset({"torch", *COMPANIONS})
 """The packages whose names are known."""
@@ -100,7 +97,6 @@ OF_OBJECTS: Final = CLASSES - {"torch.nn.Parameter", "torch.utils.data.Dataset"}
 ITEMSIZE: Final = "torch.dtype.itemsize"
 ITEMSIZE_SINCE: Final = "torch.compiler"
 """A module that came in the same release, 2.1.0 (torch/csrc/Dtype.cpp): whether a compiled class has a name is open."""
-_VERSIONS: Final = frozenset({"torch.__version__", "torch.version.__version__"})
 _RAISED: Final = {"fake": {"RuntimeError"}, "compile": {"RuntimeError"}, "attribute": set[str](), "option": set[str]()}
 """The exceptions that uses of a name end in, by how they use it, other than ``AttributeError`` and those of imports."""
 _DEFINED = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
@@ -152,15 +148,6 @@ def possible_call(name: str, error: str, file: str, line: int, arguments: Passed
     )
 
 
-def lacking_part(names: TorchNames, use: str) -> str | None:
-    """Return a name up to its first part that is certainly missing, be it a module or not; None if there is none."""
-    name = names.first_lacking(use)
-    if name is not None and name.rpartition(".")[0] in CLASSES:
-        return name
-    may_be_module = name is not None and not is_core(name) and names.has_module(name) is not False
-    return None if may_be_module else name
-
-
 def says_it_is_gone(use: str, callee: Callee) -> bool:
     """Whether what is called only says that it is gone."""
     return callee.module == REMOVED_IN and use.count(".") == 1
@@ -198,6 +185,7 @@ class _Scope(Struct, frozen=True, kw_only=True):
     """A place in a source.
 
     :ivar origins: of the scopes around, the innermost first
+    :ivar find: what finds the names there
     :ivar values: what stands for values in the functions around
     :ivar public: see ``Mention``
     :ivar nested: see ``Mention``
@@ -213,6 +201,7 @@ class _Scope(Struct, frozen=True, kw_only=True):
     """
 
     origins: tuple[Origins, ...]
+    find: Find
     values: frozenset[str] = frozenset()
     public: tuple[str, ...] = ()
     nested: tuple[str, ...] = ()
@@ -267,7 +256,8 @@ class Mentions:
             return
         loads = frozenset(id(call) for call in whole_loads(self._tree)) if self._loads_weights else frozenset[int]()
         with suppress(RecursionError):
-            scope = _Scope(origins=(self._origins,), loads=loads, values=self._marks)
+            find = self._settled.find_in(self._file)
+            scope = _Scope(origins=(self._origins,), find=find, loads=loads, values=self._marks)
             yield from self._body(self._tree.body, scope)
 
     def _words_of(self, names: Sequence[str]) -> re.Pattern[bytes]:
@@ -312,11 +302,11 @@ class Mentions:
 
     def _guards_what_follows(self, statement: ast.stmt, scope: _Scope) -> bool:
         """Whether the code after a statement may be left out because of it, or because of an import that is caught."""
-        if isinstance(statement, ast.If) and (truth := self._truth(statement.test, scope)) is not None:
+        if isinstance(statement, (ast.If, ast.Assert)) and (truth := self._truth(statement.test, scope)) is not None:
+            if truth is EITHER or isinstance(statement, ast.Assert):
+                return truth is False
             taken = statement.body if truth else statement.orelse
             return bool(taken) and isinstance(taken[-1], EXITS)
-        if isinstance(statement, ast.Assert) and (truth := self._truth(statement.test, scope)) is not None:
-            return not truth
         if scope.caught & CATCHING_IMPORTS and isinstance(statement, (ast.Import, ast.ImportFrom)):
             return not self._surely_succeeds(statement)
         return guards_what_follows(statement, scope.values)
@@ -366,7 +356,7 @@ class Mentions:
                 for part in function.body:
                     if isinstance(part, ast.If) and isinstance(part.body[-1], ast.Raise):
                         truth = self._truth(part.test, scope)
-                        if truth or (truth is None and names_release(part.test, values)):
+                        if truth is True or (truth is None and names_release(part.test, values)):
                             return True
         return False
 
@@ -376,8 +366,8 @@ class Mentions:
         if isinstance(node, TESTS):
             yield from self._node(node.test, scope)
             truth = self._truth(node.test, scope)
-            for part, runs in ((node.body, truth), (node.orelse, None if truth is None else not truth)):
-                around = inside if runs is None else scope if runs else _guarded(scope)
+            for part, ends in ((node.body, False), (node.orelse, True)):
+                around = inside if truth is None else _guarded(scope) if truth is ends else scope
                 yield from self._body(part, around) if isinstance(part, list) else self._node(part, around)
         elif isinstance(node, (ast.Try, TryStar)):
             yield from self._try(node, scope)
@@ -385,9 +375,8 @@ class Mentions:
             goes_on = isinstance(node.op, ast.And)
             for value in node.values:
                 yield from self._node(value, scope)
-                if (truth := self._truth(value, scope)) is not goes_on:
-                    is_deciding = truth is not None or is_guard(value, scope.values)
-                    scope = _guarded(scope) if is_deciding else scope
+                truth = self._truth(value, scope)
+                scope = scope if truth is goes_on or truth is EITHER else _guarded(scope)
         elif isinstance(node, (ast.With, ast.AsyncWith)):
             for item in node.items:
                 yield from self._node(item.context_expr, scope)
@@ -510,51 +499,14 @@ class Mentions:
         lacking = lacking_part(self._names, full) if is_of_torch else None
         return lacking is not None and lacking.split(".")[1] not in DEVICE_MODULES
 
-    def _truth(self, test: ast.expr, scope: _Scope) -> bool | None:
-        """Whether a condition holds in this torch that asks for its version, or for a name of it; None for all
-        others.
-        """
-        if isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
-            inner = self._truth(test.operand, scope)
-            return None if inner is None else not inner
-        if is_type_checking(test):
-            return False
-        if self._names.release is None:
-            return None
-        # Few packages have a condition where it matters.
-        from abiscan.python.later.version_names import full_name_found
-        from abiscan.python.later.version_names import is_version as is_version_there
-        from abiscan.python.later.version_tests import Found, truth_of
+    def _truth(self, test: ast.expr, scope: _Scope) -> Truth:
+        """Whether a condition holds in this torch; None if its version may decide, and that is not known."""
 
-        def find(name: str) -> Found | None:
-            return None if any(name in names for names in scope.origins[:-1]) else self._find(name)
+        def full_name(node: ast.expr, find: Find) -> str | None:
+            own = self._full_name(node, scope)[1] if find is scope.find else None
+            return own or full_name_found(node, find)
 
-        def is_version(node: ast.expr, here: Find) -> bool:
-            if here is not find:
-                return is_version_there(node, here)
-            return isinstance(node, ast.Attribute) and self._full_name(node, scope)[1] in _VERSIONS
-
-        def has(owner: ast.expr, name: str, here: Find) -> bool | None:
-            return self._has(self._full_name(owner, scope)[1] if here is find else full_name_found(owner, here), name)
-
-        return truth_of(test, self._names.release, is_version, find, has)
-
-    def _has(self, owner: str | None, name: str) -> bool | None:
-        """Whether what has a full name has an attribute in this torch."""
-        # The names that are known are those of one package.
-        if owner is None or owner.partition(".")[0] != self._names.top or not name.isidentifier():
-            return None
-        full = f"{owner}.{name}"
-        lacking = lacking_part(self._names, full)
-        if lacking is not None:
-            return None if lacking.split(".")[1] in DEVICE_MODULES or len(lacking) < len(full) else False
-        # That there is a module which torch may import says nothing of what is in it.
-        is_module = not name.startswith("_") and self._names.may_import(owner, name)
-        return True if is_module or self._names.has(owner, name) else None
-
-    @functools.cached_property
-    def _find(self) -> Find:
-        return self._settled.find_in(self._file)
+        return self._settled.truth(test, scope.find, full_name, scope.values)
 
     def _full_name(self, node: ast.expr, scope: _Scope) -> tuple[ast.AST, str | None, str | None]:
         """Return what attributes are taken of, their full name if that is of torch, and what the first part is."""
@@ -589,6 +541,7 @@ class Mentions:
         is_variant = scope.variants.get(getattr(node, "name", ""), 0) > 1 or are_guarding(decorators, scope.values)
         inside = replace(
             _with_origins(_named(scope, node), own | dict.fromkeys(parameters)),
+            find=finder_inside(node, scope.find),
             values=values_in(node, scope.values - own.keys()),
             in_function=True,
             guarded=scope.guarded or is_variant,

@@ -11,7 +11,7 @@ import builtins
 import re
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
 from msgspec import Struct
@@ -20,6 +20,7 @@ from abiscan.python.language.bound_names import names_bound_by, names_bound_in
 from abiscan.python.language.late_bodies import definitions_in
 from abiscan.python.language.nodes import walk
 from abiscan.python.language.source_parts import having
+from abiscan.python.later.known_torch import known_torch
 from abiscan.python.later.version_guards import (
     MAY_ASK,
     are_guarding,
@@ -28,13 +29,15 @@ from abiscan.python.later.version_guards import (
     denying,
     found,
     found_with_torch,
+    is_guard,
     is_module_of_torch,
     is_of_torch,
     root_of,
     says_torch,
     says_version,
 )
-from abiscan.python.later.version_tests import Find, truth_of
+from abiscan.python.later.version_names import module_finder
+from abiscan.python.later.version_tests import EITHER, VERSION, Find, FullName, Truth, truth_of
 from abiscan.python.package.library import PythonCode
 from abiscan.python.package.sources import is_for_users
 from abiscan.python.torch_api.torch_names import TorchNames
@@ -63,10 +66,14 @@ class _Bindings(Struct, frozen=True, kw_only=True):
 
 
 class SettledConditions:
-    """The conditions of one package in one torch: see above."""
+    """The conditions of one package in one torch: see above.
 
-    def __init__(self, code: PythonCode, names: TorchNames) -> None:
+    :param facts: see ``KnownTorch``
+    """
+
+    def __init__(self, code: PythonCode, names: TorchNames, facts: Mapping[str, object]) -> None:
         self._code, self._names = code, names
+        self._torch = known_torch(names, facts)
         self._flags: dict[str, frozenset[str]] = {}
         self._checking: dict[str, bool] = {}
         self._asking: dict[str, bool] = {}
@@ -78,10 +85,20 @@ class SettledConditions:
         tree = self._code.tree(file)
         return self._flags_of(tree, file).union(self._marks_in(tree, nodes, file)) if tree else frozenset()
 
+    def truth(self, test: ast.expr, find: Find, full_name: FullName, values: Collection[str]) -> Truth:
+        """Whether a condition holds in this torch; None if its version may decide, and that is not known.
+
+        :param values: what stands for values in it
+        """
+
+        def is_value(node: ast.expr) -> bool:
+            return not is_guard(node, values)
+
+        truth = truth_of(test, self._torch, find, full_name, is_value)
+        return EITHER if truth is None and is_value(test) else truth
+
     def find_in(self, file: str) -> Find:
         """Return what finds the names in a source, there or where it imports them from."""
-        from abiscan.python.later.version_names import module_finder  # few checks come to such a condition
-
         return module_finder(self._code, file)
 
     def may_ask(self, name: str) -> bool:
@@ -134,11 +151,10 @@ class SettledConditions:
 
     def _is_denied(self, value: ast.expr) -> bool:
         parts = value.values if isinstance(value, ast.BoolOp) and isinstance(value.op, ast.And) else [value]
-        release = self._names.release
         return any(
             self._denies(part.id)
             if isinstance(part, ast.Name) and asks_if_torch_is_there(part.id)
-            else release is not None and truth_of(part, release, _is_version, lambda _: None) is False
+            else truth_of(part, self._torch, lambda _: None, _version_named) is False
             for part in parts
         )
 
@@ -254,9 +270,9 @@ def _made_of(flag: str, tree: ast.Module | None) -> Iterator[ast.expr]:
             yield part.value
 
 
-def _is_version(node: ast.expr, _find: object) -> bool:
-    """Whether a part of what says if there is a torch is its version, as it is found in the metadata."""
-    return isinstance(node, ast.Name) and node.id.lower().endswith("version")
+def _version_named(node: ast.expr, _find: object) -> str | None:
+    """Return the version if a part of what says if there is a torch is that, as it is found in the metadata."""
+    return VERSION if isinstance(node, ast.Name) and node.id.lower().endswith("version") else None
 
 
 def _passed_to_decorators(function: ast.FunctionDef | ast.AsyncFunctionDef) -> Iterator[ast.Name]:

@@ -13,7 +13,7 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import Final
 
 from abiscan.python.language.bound_names import names_bound_by
-from abiscan.python.language.nodes import child_nodes, walk
+from abiscan.python.language.nodes import child_nodes, dotted_name, walk
 from abiscan.regex import regex
 
 _VERSION_WORDS: Final = (
@@ -48,6 +48,8 @@ _IS_PACKAGE_THERE: Final = regex(r"(?:module|package|lib|library|import)s?_?(?:i
 _PACKAGE: Final = regex(r"[A-Za-z_][\w.-]*")
 _VERSION_ARGUMENT: Final = regex(r"torch|\W*\d+\.\d+.*")
 """A text that a decorator gets which asks for a version: ``@implement_for("torch", "2.4")``."""
+VERSIONS: Final = frozenset({"torch.__version__", "torch.version.__version__"})
+"""The names of torch that say which release it is."""
 _SAYING_NOTHING: Final = frozenset({"torch", "np", "numpy", *sys.stdlib_module_names})
 """Modules that say nothing of the version of torch, unless their words do."""
 _OBJECT: Final = frozenset({"self", "cls"})
@@ -122,6 +124,9 @@ def words_in(node: ast.AST, values: Collection[str] = ()) -> Iterator[str]:
             continue
         if isinstance(part, ast.Compare):
             waiting += _sides_of(part)
+            continue
+        if isinstance(part, ast.Attribute) and (name := dotted_name(part)).startswith("torch."):
+            yield from ["version"] if name in VERSIONS else ()
             continue
         waiting += part.args[2:] if isinstance(part, ast.Call) and _asks_value(part, values) else child_nodes(part)
         if isinstance(part, ast.Name):

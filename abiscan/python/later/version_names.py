@@ -38,19 +38,22 @@ def module_finder(code: PythonCode, file: str) -> Find:
     return find
 
 
-def inside(function: ast.FunctionDef | ast.AsyncFunctionDef, around: Find) -> Find:
+def finder_inside(function: ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda, around: Find) -> Find:
     """Return what finds the names in a function."""
 
     @functools.cache
     def names() -> tuple[frozenset[str], frozenset[str]]:
         parameters = frozenset(part.arg for part in walk(function.args) if isinstance(part, ast.arg))
-        return parameters, parameters.union(name for part in function.body for name in names_bound_in(part))
+        body = function.body if isinstance(function.body, list) else [function.body]
+        return parameters, parameters.union(name for part in body for name in names_bound_in(part))
 
     def find(name: str) -> Found | None:
         parameters, bound = names()
         if name not in bound:
             return around(name)
-        return None if name in parameters else _found(sole_bindings(function).get(name), find)
+        if name in parameters or isinstance(function, ast.Lambda):
+            return None
+        return _found(sole_bindings(function).get(name), find)
 
     return find
 
@@ -62,26 +65,10 @@ def full_name_found(node: ast.expr, find: Find) -> str | None:
     return full_name(node, dict(names_bound_by(found.statement))) if found else None
 
 
-def is_version(node: ast.expr, find: Find) -> bool:
-    """Whether an expression is ``torch.__version__``, or ``torch.version.__version__``."""
-    if not (isinstance(node, ast.Attribute) and node.attr == "__version__"):
-        return False
-    owner = node.value
-    if isinstance(owner, ast.Attribute) and owner.attr == "version":
-        owner = owner.value
-    found = find("torch") if isinstance(owner, ast.Name) and owner.id == "torch" else None
-    imported = found.statement.names if found and isinstance(found.statement, ast.Import) else []
-    return any(
-        (alias.name == "torch" and alias.asname in {None, "torch"})
-        or (alias.name.startswith("torch.") and alias.asname is None)
-        for alias in imported
-    )
-
-
 def _found(statement: ast.stmt | None, find: Find) -> Found | None:
     if statement is None:
         return None
-    return Found(statement, inside(statement, find) if isinstance(statement, _FUNCTIONS) else find)
+    return Found(statement, finder_inside(statement, find) if isinstance(statement, _FUNCTIONS) else find)
 
 
 def _located(code: PythonCode, file: str, statement: ast.stmt | None) -> LocatedModule | None:

@@ -14,8 +14,8 @@ from typing import Final
 from msgspec import Struct
 
 from abiscan.python.language.nodes import walk
-from abiscan.python.later.version_names import inside, is_version, module_finder
-from abiscan.python.later.version_tests import Find, truth_of
+from abiscan.python.later.version_names import finder_inside, full_name_found, module_finder
+from abiscan.python.later.version_tests import Find, KnownTorch, truth_of
 from abiscan.python.package.library import PythonCode
 from abiscan.python.package.sources import is_for_users
 from abiscan.regex import regex
@@ -43,8 +43,8 @@ class OwnRefusal(Struct, frozen=True, order=True, kw_only=True):
     function: str
 
 
-def own_refusals(code: PythonCode, release: str) -> Iterator[OwnRefusal]:
-    """Yield the functions that refuse a release of torch."""
+def own_refusals(code: PythonCode, torch: KnownTorch) -> Iterator[OwnRefusal]:
+    """Yield the functions that refuse a torch."""
     for file in filter(is_for_users, code.sources):
         lines = _lines_that_may_refuse(code.source(file))
         tree = code.tree(file) if lines else None
@@ -54,7 +54,7 @@ def own_refusals(code: PythonCode, release: str) -> Iterator[OwnRefusal]:
                 # Where a function ends is known before its body is parsed.
                 within = range(function.lineno, (function.end_lineno or 0) + 1)
                 if not lines.isdisjoint(within) and not lines.isdisjoint(part.lineno for part in function.body):
-                    yield from _refusals_in(function, name, file, release, find)
+                    yield from _refusals_in(function, name, file, torch, find)
 
 
 def _lines_that_may_refuse(source: bytes) -> frozenset[int]:
@@ -97,15 +97,15 @@ def _functions_of(
 
 
 def _refusals_in(
-    function: ast.FunctionDef | ast.AsyncFunctionDef, name: str, file: str, release: str, find: Find
+    function: ast.FunctionDef | ast.AsyncFunctionDef, name: str, file: str, torch: KnownTorch, find: Find
 ) -> Iterator[OwnRefusal]:
-    find_here = inside(function, find)
+    find_here = finder_inside(function, find)
     for statement in function.body:
         if isinstance(statement, ast.Raise) or any(isinstance(part, _LEAVING) for part in walk(statement)):
             return
         if isinstance(statement, (ast.If, ast.Assert)):
-            truth = truth_of(statement.test, release, is_version, find_here)
-            if truth is not None and (error := _error_of(statement, holds=truth)):
+            truth = truth_of(statement.test, torch, find_here, full_name_found)
+            if isinstance(truth, bool) and (error := _error_of(statement, holds=truth)):
                 yield OwnRefusal(error=error, file=file, line=statement.lineno, function=name)
                 return
 

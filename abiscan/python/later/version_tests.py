@@ -1,4 +1,4 @@
-"""Conditions on the version of torch, evaluated for one release: ``Version(torch.__version__) >= Version("2.1")``.
+"""Conditions, evaluated on what is known of a torch: ``Version(torch.__version__) >= Version("2.1")``.
 
 ``RequirementCache`` and ``compare_version`` are those of lightning_utilities, which ask for what is installed.
 
@@ -8,14 +8,18 @@ What is not understood is not known. A build may have a local version (``+cpu``)
 from __future__ import annotations
 
 import ast
+import enum
 from collections.abc import Callable, Mapping
 from typing import Final, NamedTuple, TypeAlias
 
+from msgspec import Struct
 from packaging.version import InvalidVersion, Version
 
 from abiscan.python.interpreter.operations import COMPARISONS
 
 _PARSERS: Final = frozenset({"parse", "Version", "LooseVersion", "StrictVersion", "TorchVersion", "parse_version"})
+VERSION: Final = "torch.__version__"
+_VERSIONS: Final = frozenset({VERSION, "torch.version.__version__"})
 _ATTRIBUTES: Final = frozenset({"base_version", "major", "micro", "minor", "public", "release"})
 _COMPARES_NUMBERS: Final = Version("1.10")
 """The release since which ``torch.__version__`` compares as a version: torch/torch_version.py."""
@@ -37,44 +41,78 @@ class _UnclearError(Exception):
     """A part of a condition is not understood."""
 
 
-Has: TypeAlias = "Callable[[ast.expr, str, Find], bool | None]"
-"""Whether what an expression stands for has a name in a release; None if it is not of torch, or that is not known."""
+_UNCLEAR = (_UnclearError, ArithmeticError, LookupError, TypeError, ValueError)
+
+
+FullName: TypeAlias = "Callable[[ast.expr, Find], str | None]"
+"""The full name of what an expression takes of an import; None for any other."""
+
+
+class Open(enum.Enum):
+    """What may be one thing or another, whatever the version of torch is: a GPU decides, or an argument."""
+
+    EITHER = "either"
+
+
+EITHER: Final = Open.EITHER
+Truth: TypeAlias = "bool | Open | None"
+"""Whether a condition holds; None if that is not known, and the version of torch may decide."""
+
+
+class KnownTorch(Struct, frozen=True, kw_only=True):
+    """What is known of a torch.
+
+    :ivar release: the number of its release; None if it is not an embedded one
+    :ivar has: whether what has a full name has an attribute; None if it is not of torch, or that is not known
+    :ivar facts: what its build, the system and Python say, by full names, those of functions with parentheses
+    """
+
+    release: str | None
+    has: Callable[[str, str], bool | None] = lambda _owner, _name: None
+    facts: Mapping[str, object] = {}
 
 
 def truth_of(
     test: ast.expr,
-    release: str,
-    is_version: Callable[[ast.expr, Find], bool],
+    torch: KnownTorch,
     find: Find,
-    has: Has = lambda _owner, _name, _find: None,
-) -> bool | None:
-    """Whether a condition holds in a release; None if that is not known, or it does not depend on its version.
+    full_name: FullName,
+    is_value: Callable[[ast.expr], bool] = lambda _: False,
+) -> Truth:
+    """Whether a condition holds there.
 
-    :param is_version: whether an expression is ``torch.__version__``, where names are found in this way
     :param find: what finds the names in the condition
-    :param has: what ``hasattr`` says of names of torch
+    :param is_value: whether an expression says nothing of the version of torch
     """
-    answers: set[bool] = set()
-    for build in (release, f"{release}+cpu"):
-        evaluator = _Evaluator(build, is_version, find, has)
+    answers: set[bool | Open] = set()
+    for build in (torch.release, f"{torch.release}+cpu") if torch.release is not None else (None,):
+        evaluator = _Evaluator(build, torch, find, full_name, is_value)
         try:
-            answer = evaluator.value(test, {})
-        except (_UnclearError, ArithmeticError, LookupError, TypeError, ValueError):
+            answer = _as_truth(evaluator.value(test, {}))
+        except _UNCLEAR:
             return None
-        if not isinstance(answer, bool) or not evaluator.asked:
+        if not evaluator.asked:
             return None
         answers.add(answer)
     return answers.pop() if len(answers) == 1 else None
 
 
 class _Evaluator:
-    """Evaluates expressions that ask for the version of torch.
+    """Evaluates expressions that ask for the version of torch, or for its build.
 
     :ivar asked: whether one did
     """
 
-    def __init__(self, version: str, is_version: Callable[[ast.expr, Find], bool], find: Find, has: Has) -> None:
-        self._version, self._is_version, self._find, self._has = version, is_version, find, has
+    def __init__(
+        self,
+        version: str | None,
+        torch: KnownTorch,
+        find: Find,
+        full_name: FullName,
+        is_value: Callable[[ast.expr], bool],
+    ) -> None:
+        self._version, self._torch, self._full_name = version, torch, full_name
+        self._find, self._outer, self._is_value = find, find, is_value
         self._steps = 0
         self.asked = False
 
@@ -86,10 +124,25 @@ class _Evaluator:
         self._steps += 1
         if self._steps > _MOST_STEPS:
             raise _UnclearError
-        if self._is_version(node, self._find):
+        try:
+            return self._known(node, names)
+        except _UNCLEAR:
+            if self._find is not self._outer or not self._is_value(node):
+                raise
+            return EITHER
+
+    def _known(self, node: ast.expr, names: Mapping[str, object]) -> object:
+        if self._asks_version(node):
+            version = self._own_version()
+            is_text = Version(version) < _COMPARES_NUMBERS
+            return version if is_text else Version(version)
+        if "TYPE_CHECKING" in (getattr(node, "id", None), getattr(node, "attr", None)):
             self.asked = True
-            is_text = Version(self._version) < _COMPARES_NUMBERS
-            return self._version if is_text else Version(self._version)
+            return False
+        full = self._named(node)
+        if full is not None and full in self._torch.facts:
+            self.asked = True
+            return self._torch.facts[full]
         if isinstance(node, ast.Constant):
             return node.value
         if isinstance(node, ast.Name):
@@ -97,7 +150,8 @@ class _Evaluator:
         if isinstance(node, (ast.Tuple, ast.List)):
             return tuple(self.value(item, names) for item in node.elts)
         if isinstance(node, ast.Attribute) and node.attr in _ATTRIBUTES:
-            return getattr(_as_version(self.value(node.value, names)), node.attr)
+            value = self.value(node.value, names)
+            return EITHER if value is EITHER else getattr(_as_version(value), node.attr)
         if isinstance(node, ast.Subscript):
             return self._item(node, names)
         if isinstance(node, (ast.UnaryOp, ast.BoolOp, ast.Compare)):
@@ -108,10 +162,25 @@ class _Evaluator:
             return self._has_name(node) if getattr(node.func, "id", "") == "hasattr" else self._call(node, names)
         raise _UnclearError
 
+    def _own_version(self) -> str:
+        if self._version is None:
+            raise _UnclearError
+        self.asked = True
+        return self._version
+
+    def _asks_version(self, node: ast.expr) -> bool:
+        return isinstance(node, (ast.Attribute, ast.Name)) and self._full_name(node, self._find) in _VERSIONS
+
+    def _named(self, node: ast.expr) -> str | None:
+        """Return the full name of an attribute, or of a function that is called without arguments."""
+        called = node.func if isinstance(node, ast.Call) and not (node.args or node.keywords) else None
+        named = called or node
+        full = self._full_name(named, self._find) if isinstance(named, (ast.Attribute, ast.Name)) else None
+        return full if full is None or called is None else f"{full}()"
+
     def _text(self, node: ast.expr, names: Mapping[str, object]) -> object:
         """Return the value of an expression; ``torch.__version__`` is a text, too."""
-        value = self.value(node, names)
-        return self._version if self._is_version(node, self._find) else value
+        return self._own_version() if self._asks_version(node) else self.value(node, names)
 
     def _constant(self, name: str) -> object:
         found = self._find(name)
@@ -124,12 +193,15 @@ class _Evaluator:
     def _value_there(self, node: ast.expr, names: Mapping[str, object], find: Find) -> object:
         """Return the value of an expression that stands in another module or function."""
         here, self._find = self._find, find
-        value = self.value(node, names)
-        self._find = here
-        return value
+        try:
+            return self.value(node, names)
+        finally:
+            self._find = here
 
     def _item(self, node: ast.Subscript, names: Mapping[str, object]) -> object:
         value = self._text(node.value, names)
+        if value is EITHER:
+            return EITHER
         if not isinstance(value, (tuple, str)):
             raise _UnclearError
         if isinstance(node.slice, ast.Slice):
@@ -141,34 +213,26 @@ class _Evaluator:
             return value[start:end]
         return value[_as_int(self.value(node.slice, names))]
 
-    def _condition(self, node: ast.UnaryOp | ast.BoolOp | ast.Compare, names: Mapping[str, object]) -> bool:
+    def _condition(self, node: ast.UnaryOp | ast.BoolOp | ast.Compare, names: Mapping[str, object]) -> bool | Open:
         if isinstance(node, ast.Compare):
             values = [self.value(item, names) for item in (node.left, *node.comparators)]
             pairs = zip(node.ops, values, values[1:], strict=False)
-            return all(_compare(sign, left, right) for sign, left, right in pairs)
+            return _all_or_any([_compare(sign, left, right) for sign, left, right in pairs], deciding=False)
         if isinstance(node, ast.BoolOp):
-            return self._all_or_any(node, names)
-        value = self.value(node.operand, names)
-        if not isinstance(value, bool) or not isinstance(node.op, ast.Not):
+            deciding = isinstance(node.op, ast.Or)
+            return _all_or_any([self._part(item, names) for item in node.values], deciding=deciding)
+        value = _as_truth(self.value(node.operand, names))
+        if not isinstance(node.op, ast.Not):
             raise _UnclearError
-        return not value
+        return EITHER if value is EITHER else not value
 
-    def _all_or_any(self, node: ast.BoolOp, names: Mapping[str, object]) -> bool:
-        """Return what ``and`` and ``or`` give, where one part may decide whatever the others are."""
-        deciding = isinstance(node.op, ast.Or)
-        is_unclear = False
-        for item in node.values:
-            here, asked = self._find, self.asked
-            try:
-                value = self.value(item, names)
-            except (_UnclearError, ArithmeticError, LookupError, TypeError, ValueError):
-                value, self._find, self.asked = None, here, asked
-            if value is deciding:
-                return deciding
-            is_unclear |= not isinstance(value, bool)
-        if is_unclear:
-            raise _UnclearError
-        return not deciding
+    def _part(self, node: ast.expr, names: Mapping[str, object]) -> Truth:
+        asked = self.asked
+        try:
+            return _as_truth(self.value(node, names))
+        except _UNCLEAR:
+            self.asked = asked
+            return None
 
     def _converted(self, node: ast.GeneratorExp | ast.ListComp, names: Mapping[str, object]) -> object:
         """Return the numbers in ``int(part) for part in parts``."""
@@ -195,28 +259,31 @@ class _Evaluator:
             if found is None or not _is_of_lightning(found.statement):
                 raise _UnclearError
             return self._installed(called, node.args, names)
-        values = [self.value(item, names) for item in node.args]
         if isinstance(node.func, ast.Attribute) and called in {"split", "startswith", "rsplit"}:
-            text = self._text(node.func.value, names)
-            if not isinstance(text, str):
-                raise _UnclearError
-            most = [self.value(keyword.value, names) for keyword in node.keywords]
-            answer = getattr(text, called)(*values, *most)
-            return tuple(answer) if isinstance(answer, list) else answer
-        if len(values) != 1:
+            return self._of_text(node, node.func, names)
+        (value,) = (self.value(item, names) for item in node.args)
+        convert = _as_version if called in _PARSERS else _CONVERTERS[called]
+        if called not in _PARSERS and not isinstance(node.func, ast.Name):
             raise _UnclearError
-        if called in _PARSERS:
-            return _as_version(values[0])
-        converter = _CONVERTERS.get(called)
-        if converter is None or not isinstance(node.func, ast.Name):
+        return EITHER if value is EITHER else convert(value)
+
+    def _of_text(self, node: ast.Call, method: ast.Attribute, names: Mapping[str, object]) -> object:
+        """Return what a method of a text does."""
+        text = self._text(method.value, names)
+        arguments = [self.value(item, names) for item in (*node.args, *(keyword.value for keyword in node.keywords))]
+        if text is EITHER:
+            return EITHER
+        if not isinstance(text, str):
             raise _UnclearError
-        return converter(values[0])
+        answer = getattr(text, method.attr)(*arguments)
+        return tuple(answer) if isinstance(answer, list) else answer
 
     def _has_name(self, node: ast.Call) -> bool:
         """Return what ``hasattr`` says of a module or a class of torch."""
         owner, name = node.args
         text = name.value if isinstance(name, ast.Constant) else None
-        answer = self._has(owner, text, self._find) if isinstance(text, str) else None
+        full = self._full_name(owner, self._find)
+        answer = self._torch.has(full, text) if full is not None and isinstance(text, str) else None
         if answer is None:
             raise _UnclearError
         self.asked = True
@@ -229,20 +296,17 @@ class _Evaluator:
         package: object
         if called == "RequirementCache":
             (text,) = (self.value(argument, names) for argument in arguments)
-            from packaging.requirements import Requirement  # few packages ask so
-
             required = Requirement(str(text))
             if required.url or required.marker or not required.specifier:
                 raise _UnclearError
-            package, answer = required.name, required.specifier.contains(self._version, prereleases=True)
+            package, answer = required.name, required.specifier.contains(self._own_version(), prereleases=True)
         else:
             package, text = (self.value(argument, names) for argument in (arguments[0], arguments[2]))
             signs = {function.__name__: function for function in COMPARISONS.values()}
             sign = signs[getattr(arguments[1], "attr", "")]
-            answer = bool(sign(Version(self._version), _as_version(text)))
+            answer = bool(sign(Version(self._own_version()), _as_version(text)))
         if package != "torch":
             raise _UnclearError
-        self.asked = True
         return answer
 
     def _result(self, found: Found, arguments: list[ast.expr], names: Mapping[str, object]) -> object:
@@ -288,7 +352,29 @@ def _is_of_lightning(statement: ast.stmt) -> bool:
     return isinstance(statement, ast.ImportFrom) and (statement.module or "").partition(".")[0] == "lightning_utilities"
 
 
-def _compare(sign: ast.cmpop, left: object, right: object) -> bool:
+def _as_truth(value: object) -> bool | Open:
+    if not (value is None or isinstance(value, (bool, str, Open))):
+        raise _UnclearError
+    return value if isinstance(value, Open) else bool(value)
+
+
+def _all_or_any(truths: list[Truth], *, deciding: bool) -> bool | Open:
+    """Return what ``and`` and ``or`` give, where one part may decide whatever the others are."""
+    if deciding in truths:
+        return deciding
+    if None in truths:
+        raise _UnclearError
+    return EITHER if EITHER in truths else not deciding
+
+
+def _compare(sign: ast.cmpop, left: object, right: object) -> bool | Open:
+    if EITHER in (left, right):
+        return EITHER
+    if right is None:
+        if isinstance(sign, (ast.Is, ast.Eq)):
+            return left is None
+        if isinstance(sign, (ast.IsNot, ast.NotEq)):
+            return left is not None
     function = COMPARISONS.get(type(sign))
     if function is None:
         raise _UnclearError

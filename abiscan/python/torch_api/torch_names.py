@@ -362,6 +362,15 @@ class TorchNames(Struct):
         return None if answer and (name.startswith("_") or not is_core(star)) else answer
 
 
+def lacking_part(names: TorchNames, use: str) -> str | None:
+    """Return a name up to its first part that is certainly missing, be it a module or not; None if there is none."""
+    name = names.first_lacking(use)
+    if name is not None and name.rpartition(".")[0] in CLASSES:
+        return name
+    may_be_module = name is not None and not is_core(name) and names.has_module(name) is not False
+    return None if may_be_module else name
+
+
 def list_prefixes(name: str) -> Iterator[str]:
     """Return a dotted name up to each of its parts, the whole last."""
     return itertools.accumulate(name.split("."), "{}.{}".format)

@@ -1050,6 +1050,53 @@ def test_a_flag_for_torch_that_this_release_is_too_old_for(definition: str, name
     assert [use.name for use in uses({"pack/__init__.py": code, "pack/utils.py": definition})] == names
 
 
+BUILDS = """\
+import torch
+def variant():
+    if torch.version.cuda is not None: return "cu"
+    elif torch.version.hip is not None: return "rocm"
+    elif torch.backends.mps.is_available(): return "metal"
+    elif torch.version.xpu is not None: return "xpu"
+"""
+"""As kernels 0.10.2 asks, which fails on the builds of torch 2.5.1 for CPUs alone (huggingface/kernels#163)."""
+
+
+@pytest.mark.parametrize(
+    ("release", "build", "cuda", "names"),
+    [
+        ("2.5.1", "2.5.1+cpu", None, ["torch.version.xpu"]),
+        ("2.5.1", "2.5.1+cu124", "12.4", []),
+        ("2.5.1", "2.5.1+rocm6.2", None, ["torch.version.xpu"]),  # ``hip`` may be None there, as far as is known
+        ("2.6.0", "2.6.0+cpu", None, []),
+    ],
+)
+def test_what_a_build_says_decides_what_is_reached(
+    release: str, build: str, cuda: str | None, names: list[str]
+) -> None:
+    world = FakeWorld(torch_version=build, cuda=cuda, torch_names=embedded_names.names(release))
+    found = PackageReader(TextSources({"pack/__init__.py": BUILDS}), ["pack"]).later_uses(world)
+    assert [use.name for use in found if not use.doubtful] == names
+
+
+@pytest.mark.parametrize(
+    ("condition", "is_reached"),
+    [
+        ("sys.platform == 'win32'", False),
+        ("platform.system() != 'Windows'", True),
+        ("os.name.startswith('posix')", True),
+        ("sys.version_info >= (3, 11)", True),
+        ("sys.version_info[:2] < (3, 9)", False),
+        ("torch.cuda.is_available() and x > 3", False),
+        ("torch.version.cuda", False),
+        ("not torch.version.hip or torch.__version__ > '2'", True),
+        ("x if torch.backends.cudnn.is_available() else x", True),
+    ],
+)
+def test_what_the_system_and_python_say_decides_it_too(condition: str, is_reached: bool) -> None:
+    code = f"import os, platform, sys\nimport torch\ndef f(x):\n  if {condition}: {GONE}"
+    assert [use[0] for use in names_in(code)] == ([GONE] if is_reached else [])
+
+
 @pytest.mark.parametrize(
     ("start", "names"),
     [
@@ -1057,7 +1104,8 @@ def test_a_flag_for_torch_that_this_release_is_too_old_for(definition: str, name
         ("if is_torch_version('>=', '1.10'): raise ImportError(self)", []),
         ("if hasattr(torch, 'compile'): raise ImportError(self)", []),
         ("if torch.__version__ < (1, 9): raise ImportError(self)", [GONE]),
-        ("if not torch.cuda.is_available(): raise RuntimeError(self)", [GONE]),
+        ("if not torch.backends.cudnn.is_available(): raise RuntimeError(self)", [GONE]),
+        ("if not torch.cuda.is_available(): raise RuntimeError(self)", []),  # a build for CPUs
         ("if o.version > 2: raise ValueError(o)", [GONE]),
         ("if not _TORCH_GREATER_EQUAL_2_4: o = None", [GONE]),
     ],
