@@ -11,6 +11,7 @@ import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 from typing import Final
 
 import msgspec.structs
@@ -19,7 +20,7 @@ from packaging.utils import canonicalize_name
 
 from abiscan.errors import InputError
 from abiscan.hooks.fitting import FOLDER, settings_of
-from abiscan.hooks.plan import Plan, Planned
+from abiscan.hooks.plan import Plan, Planned, WheelFacts
 from abiscan.index.client import Index, System
 from abiscan.inputs import interpreter, observed_fs, packages
 from abiscan.inputs.requirement import parse_applying
@@ -31,18 +32,25 @@ _SECONDS: Final = 8.0
 
 
 def list_changes(
-    plan: Plan, torch: str | None, options: Sequence[str], session: Session, *, torch_alone: bool = False
+    plan: Plan,
+    torch: str | None,
+    options: Sequence[str],
+    session: Session,
+    *,
+    files: Mapping[Planned, WheelFacts] = MappingProxyType({}),
+    torch_alone: bool = False,
 ) -> tuple[PackageChange, ...]:
     """Return what a plan would change, in the order of the plan.
 
     :param torch: the full version of the torch that would be there
     :param options: where packages come from, as pip spells it
+    :param files: the wheels that were looked at, of which no index is asked
     :param torch_alone: whether the plan leaves out what torch requires
     """
     if not plan.packages and not plan.removed:
         return ()
     session.progress("asking how large it is")
-    described = dict(_describe_packages(plan, options, session))
+    described = dict(_describe_packages(plan, files, options, session))
     search_path = interpreter.search_path(plan.python)
     installed = {
         name: distribution.version
@@ -69,7 +77,7 @@ def list_changes(
 
 
 def _describe_packages(
-    plan: Plan, options: Sequence[str], session: Session
+    plan: Plan, files: Mapping[Planned, WheelFacts], options: Sequence[str], session: Session
 ) -> Iterator[tuple[str, tuple[Planned, int | None]]]:
     """Yield the packages of a plan by canonical name, with what the index says of them: requirements, sizes."""
     end = time.monotonic() + _SECONDS
@@ -78,8 +86,10 @@ def _describe_packages(
         # The index is opened for the first package that needs it: a plan of local files asks no server.
         for planned in plan.packages:
             planned_and_size: tuple[Planned, int | None] = planned, None
-            if planned.url is not None and planned.url.startswith("file:"):
-                planned_and_size = planned, _size_of_file(planned.url)
+            if (facts := files.get(planned)) is not None:
+                planned_and_size = msgspec.structs.replace(planned, requires=facts.requires), facts.size
+            elif planned.local_path is not None:
+                planned_and_size = planned, _size_of_file(Path(planned.local_path))
             elif time.monotonic() < end:
                 if index is None:
                     folder = session.folder / FOLDER
@@ -97,7 +107,7 @@ def _of_index(planned: Planned, index: Index, end: float) -> tuple[Planned, int 
     :raises InputError: the index cannot be read
     """
     url, requires = planned.url, planned.requires
-    if url is None:
+    if url is None or requires is None:
         (candidate, *_) = index.candidates(Requirement(f"{planned.name}=={planned.version}"))
         if candidate.unfit:
             return planned, None
@@ -107,8 +117,7 @@ def _of_index(planned: Planned, index: Index, end: float) -> tuple[Planned, int 
     return msgspec.structs.replace(planned, requires=requires), size
 
 
-def _size_of_file(url: str) -> int | None:
-    path = Path(packages.path_of_url(url))
+def _size_of_file(path: Path) -> int | None:
     status = observed_fs.stat_file(path) if observed_fs.is_file(path) else None  # a folder is built from
     return status.st_size if status is not None else None
 
@@ -122,6 +131,6 @@ def _group_requiring(packages_of_plan: Sequence[Planned]) -> Mapping[str, tuple[
     """Return, for each name, the packages of the plan that require it."""
     requiring: dict[str, dict[str, None]] = {}
     for planned in packages_of_plan:
-        for requirement in filter(None, map(parse_applying, planned.requires)):
+        for requirement in filter(None, map(parse_applying, planned.requires or ())):
             requiring.setdefault(canonicalize_name(requirement.name), {})[str(planned)] = None
     return {name: tuple(names) for name, names in requiring.items()}

@@ -74,7 +74,8 @@ def check_install(
         # Only for a plan that goes ahead: in a refusal, sizes would be noise, and each takes a request.
         shown: tuple[PackageChange, ...] = ()
         if not lines and not arguments_of.has_option(arguments, "-q", "--quiet"):
-            shown = list_changes(plan, inspection.torch, installer.index_options(arguments), session)
+            options = installer.index_options(arguments)
+            shown = list_changes(plan, inspection.torch, options, session, files=inspection.files)
         notes = list(inspection.notes)
         unwanted = change if change is not None and not change.requested and not (lines or torch_may_change) else None
         return InstallCheck(

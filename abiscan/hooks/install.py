@@ -6,6 +6,7 @@ compiled extensions is checked against it before anything is installed.
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import tempfile
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -21,9 +22,9 @@ from abiscan.environments.model import Unmet, WholeEnvironment, wheel_uses_torch
 from abiscan.environments.package_check import CheckedPackage, Fitness, Problem, check_package, is_python_alone
 from abiscan.errors import InputError
 from abiscan.hooks.pins import Pins
-from abiscan.hooks.plan import Plan, Planned
+from abiscan.hooks.plan import Plan, Planned, WheelFacts
 from abiscan.hooks.planned_environment import PlannedEnvironment
-from abiscan.inputs import interpreter, packages
+from abiscan.inputs import interpreter, observed_fs, packages
 from abiscan.inputs.addresses import without_credentials
 from abiscan.inputs.files import Wheel
 from abiscan.inputs.isolation import turn_of
@@ -103,13 +104,13 @@ class Inspection(Struct, frozen=True, kw_only=True):
     """What would become of a plan: its problems, and remarks for the user, one line each.
 
     ``torch`` is the full version of the torch that will be there, None if there will be none or it is unknown.
-    ``files`` are the wheels that were looked at, by the packages of the plan.
+    ``files`` is what is remembered of the wheels that were looked at, by the packages of the plan.
     """
 
     torch: str | None
     problems: tuple[Problem, ...]
     notes: tuple[str, ...]
-    files: Mapping[Planned, Path] = {}
+    files: Mapping[Planned, WheelFacts] = {}
 
 
 class Inspector:
@@ -163,7 +164,7 @@ class Inspector:
             if (name := canonicalize_name(item.name)) in requested or name not in self._broken
         ]
         if not wheels and torch is None and not touched:
-            return Inspection(torch=None, problems=(), notes=tuple(notes), files=files)
+            return Inspection(torch=None, problems=(), notes=tuple(notes), files=_remember(files))
         choice = self._find_torch(plan, torch)
         if choice is None:
             return _without_torch(suspects, notes)
@@ -172,7 +173,7 @@ class Inspector:
         build = choice.open(self._session.files(), self._session).build
         comparison = _Comparison(planned_environment, choice, build, wheels, touched, requested, self._session)
         problems = tuple(comparison.list_problems(notes, has_torch=self.torch_now(plan) is not None))
-        return Inspection(torch=build, problems=problems, notes=tuple(notes), files=files)
+        return Inspection(torch=build, problems=problems, notes=tuple(notes), files=_remember(files))
 
     def list_lost(self, plan: Plan) -> tuple[Unmet, ...]:
         """Return the requirements of what stays that are met now, and not once a plan is carried out: pip itself only
@@ -237,8 +238,8 @@ class Inspector:
         # Errors are remembered, too: a solution is searched in several rounds, each of which would try again.
         lacking = [planned for planned in wanted if _key_of(planned) not in self._wheels]
         for planned in lacking:
-            if planned.url is not None and planned.url.startswith("file:"):
-                self._wheels[_key_of(planned)] = FetchedWheel(path=Path(packages.path_of_url(planned.url)))
+            if planned.local_path is not None:
+                self._wheels[_key_of(planned)] = FetchedWheel(path=Path(planned.local_path))
         remote = [planned for planned in lacking if _key_of(planned) not in self._wheels]
         if not remote:
             return
@@ -419,6 +420,21 @@ def requirements_in(wheel: FetchedWheel) -> tuple[str, ...]:
     return required_by(archive.read_text(name), wheel.path.name) if name is not None else ()
 
 
+def _remember(files: Mapping[Planned, Path]) -> dict[Planned, WheelFacts]:
+    """Return what is remembered of wheels."""
+    remembered = {}
+    for planned, path in files.items():
+        requires = planned.requires
+        if requires is None:
+            with contextlib.suppress(InputError), turn_of(str(planned)):
+                requires = requirements_in(FetchedWheel(path=path))
+        # pip has compared the hash in an address that it downloaded from.
+        compared = planned.sha256 if planned.local_path is None else None
+        sha256 = compared or observed_fs.hash_file(path)
+        remembered[planned] = WheelFacts(sha256=sha256, size=path.stat().st_size, requires=requires)
+    return remembered
+
+
 def _key_of(planned: Planned) -> tuple[str, str | None]:
     return str(planned), planned.url
 
@@ -432,7 +448,7 @@ def _misnamed(planned: Planned) -> InputError:
 
 
 def _without_torch(suspects: Iterable[Planned], notes: list[str]) -> Inspection:
-    without = [planned for planned in suspects if any(map(_names_torch, planned.requires))]
+    without = [planned for planned in suspects if any(map(_names_torch, planned.requires or ()))]
     notes += [f"{planned} is not checked: torch will not be installed" for planned in without]
     return Inspection(torch=None, problems=(), notes=tuple(notes))
 
@@ -458,7 +474,7 @@ def _wheels_to_check(plan: Plan) -> list[Planned]:
         for planned in plan.packages
         if planned.wheel
         and (name := canonicalize_name(planned.name)) != "torch"
-        and (not _TORCH_DEPENDENCIES.match(name) or any(map(_names_torch, planned.requires)))
+        and (not _TORCH_DEPENDENCIES.match(name) or any(map(_names_torch, planned.requires or ())))
     ]
 
 
@@ -482,7 +498,7 @@ def _below_torch(plan: Plan) -> set[str]:
         if name not in below:
             below.add(name)
             planned = plan.find_planned(name)
-            names += [needed for text in planned.requires if (needed := _needed_package(text))] if planned else []
+            names += [needed for text in planned.requires or () if (needed := _needed_package(text))] if planned else []
     return below
 
 
@@ -494,7 +510,7 @@ def _embedded_build(plan: Plan, torch: Planned) -> str | None:
     version = TorchVersion.parse(torch.version)
     if version is None:
         return None
-    required = [name for text in torch.requires if (name := _needed_package(text))]
+    required = [name for text in torch.requires or () if (name := _needed_package(text))]
     along = [canonicalize_name(planned.name) for planned in plan.packages]
     # Before 2.0, the default wheel for Linux is the one with CUDA, whatever its metadata say.
     cuda = version < _CUDA_IN_OTHER_WHEELS or any(map(_CUDA_WHEELS.match, required or along))

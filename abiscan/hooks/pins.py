@@ -17,8 +17,8 @@ from typing import Final
 from packaging.utils import canonicalize_name
 
 from abiscan.cache import cache_folder
-from abiscan.hooks.plan import Plan, Planned
-from abiscan.inputs import interpreter, observed_fs, packages
+from abiscan.hooks.plan import Plan, Planned, WheelFacts
+from abiscan.inputs import interpreter, packages
 from abiscan.inputs.session import Session
 
 _HASH: Final = "sha256="
@@ -28,14 +28,13 @@ _DIGITS: Final = 32  # of the hash that a file is called by
 class Pins:
     """The files of a plan.
 
-    :param files: the wheels that were looked at
+    :param files: what is remembered of the wheels that were looked at
     """
 
-    def __init__(self, plan: Plan, files: Mapping[Planned, Path], session: Session) -> None:
+    def __init__(self, plan: Plan, files: Mapping[Planned, WheelFacts], session: Session) -> None:
         self._plan = plan
         self._files = files
         self._session = session
-        self._hashes: dict[Planned, str | None] = {}
 
     @property
     def all_wheels(self) -> bool:
@@ -100,15 +99,7 @@ class Pins:
 
     def _hash_of(self, planned: Planned) -> str | None:
         """Return the SHA-256 of the file of a package: of the one that was looked at, or as the index states it."""
-        if planned not in self._hashes:
-            self._hashes[planned] = self._find_hash(planned)
-        return self._hashes[planned]
-
-    def _find_hash(self, planned: Planned) -> str | None:
-        if planned in self._files:
-            return observed_fs.hash_file(self._files[planned])
-        fragment = urllib.parse.urlsplit(planned.url).fragment if planned.url else ""
-        return fragment.removeprefix(_HASH) if fragment.startswith(_HASH) else None
+        return self._files[planned].sha256 if planned in self._files else planned.sha256
 
 
 def add_options(words: Sequence[str], options: Sequence[str]) -> list[str]:

@@ -539,7 +539,8 @@ class _Search:
     def _describe(self, group: Sequence[Problem], trial: _Trial) -> Remedy:
         options = arguments.index_options(trial.words)
         try:
-            changes = list_changes(trial.plan, trial.inspection.torch, options, self._session)
+            of_trial = trial.inspection
+            changes = list_changes(trial.plan, of_trial.torch, options, self._session, files=of_trial.files)
         except OutOfTimeError:  # what was examined in time counts, even if nobody knows how large it is
             changes = _list_changes_alone(trial.plan)
         return Remedy(

@@ -365,7 +365,7 @@ class _Search:
         if inspection is None or inspection.problems:
             return None
         options, alone = self._installer.index_options(pinned), self._installer.downloads_to_plan
-        made = list_changes(plan, inspection.torch, options, self._session, torch_alone=alone)
+        made = list_changes(plan, inspection.torch, options, self._session, files=inspection.files, torch_alone=alone)
         return msgspec.structs.replace(self._make_solution(words, pinned, pins.get("torch")), changes=made)
 
     def _loses(self, plan: Plan) -> bool:

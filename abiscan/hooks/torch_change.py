@@ -84,7 +84,7 @@ def _build_now(plan: Plan, inspector: Inspector, session: Session) -> str | None
 def requiring_another(plan: Plan, before: str) -> Iterator[Planned]:
     """Yield the packages of a plan that do not admit the torch that is there."""
     for planned in plan.packages:
-        requirements = filter(None, map(parse_applying, planned.requires))
+        requirements = filter(None, map(parse_applying, planned.requires or ()))
         try:
             if any(
                 canonicalize_name(requirement.name) == "torch"

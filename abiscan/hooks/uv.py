@@ -3,6 +3,8 @@
 From 0.13 on, uv says it in JSON, too, but without the addresses of files that the user passes; and its text has no
 version of those that are not in its cache. So both are read, and have to agree. A line of changes that is not
 understood, and a number that is not that of the lines, is an error: what is not in the plan would not be checked.
+
+Which file it takes of an index, it says in a lock of the versions that it would install (``pylock.toml``).
 """
 
 from __future__ import annotations
@@ -12,11 +14,12 @@ import json
 import os
 import re
 import subprocess
+import tempfile
 import urllib.parse
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import msgspec.structs
 from msgspec import Struct
@@ -29,11 +32,14 @@ from abiscan.hooks.install import InstallerError
 from abiscan.hooks.pins import Pins, add_options
 from abiscan.hooks.pip import list_versions
 from abiscan.hooks.plan import Plan, Planned
-from abiscan.inputs import observed_fs, programs
+from abiscan.inputs import interpreter, observed_fs, programs
 from abiscan.inputs.addresses import format_command
 from abiscan.inputs.kinds import is_wheel_name
-from abiscan.inputs.requirements_file import read_requirements
+from abiscan.inputs.requirements_file import names_index, read_requirements
 from abiscan.regex import regex
+
+if TYPE_CHECKING:
+    from abiscan.index.client import System
 
 # " + torchaudio==2.8.0", " - pkg==1.0 (from file:///…/pkg-1.0-….whl)", " + pkg @ file:///…/pkg-1.0-….whl".
 _CHANGE: Final = regex(
@@ -62,6 +68,23 @@ _INDEX_VARIABLES: Final = {
 _NAMED_INDEX: Final = regex(r"^[\w-]+=(?=\S)")
 _BUILDING: Final = ("--no-binary",)
 _BUILDING_VARIABLES: Final = ("UV_NO_BINARY", "UV_NO_BINARY_PACKAGE")
+# Options of ``uv pip install`` that ``uv pip compile`` lacks, or that are about more than which file a version has.
+_INSTALLING: Final = (
+    *("-r", "--requirement", "--requirements", "-c", "--constraint", "--constraints", "--override", "--overrides"),
+    *("--excludes", "-b", "--build-constraint", "--build-constraints", "-e", "--editable", "--extra", "--all-extras"),
+    *("--group", "-t", "--target", "--prefix", "--user", "--break-system-packages", "--no-break-system-packages"),
+    *("-U", "--upgrade", "-P", "--upgrade-package", "--reinstall", "--force-reinstall", "--reinstall-package"),
+    *("--exact", "--strict", "--check", "--compile-bytecode", "--compile", "--no-compile-bytecode", "--no-compile"),
+    *(
+        "--require-hashes",
+        "--no-require-hashes",
+        "--verify-hashes",
+        "--no-verify-hashes",
+        "--no-deps",
+        "--system",
+        "--no-system",
+    ),
+)
 # They name a package whose replacement the user wants.
 _NAMING: Final = ("-P", "--upgrade-package", "--reinstall-package")
 
@@ -95,7 +118,8 @@ class Uv(Struct, frozen=True):
         return False
 
     def plan_install(self, arguments: Sequence[str], *, silent: bool = False) -> Plan:
-        """Return what uv would install. It reports no addresses, except of files that the user passes by path or URL.
+        """Return what uv would install. An address is known of files that the user passes by path or URL, and of wheels
+        on an index if uv locks them.
 
         :raises InstallerError: uv cannot find the packages, or cannot resolve their requirements
         :raises UnclearPlanError: what it prints is not understood
@@ -118,13 +142,41 @@ class Uv(Struct, frozen=True):
         installed = [change for change in changes if change.sign != "-"]
         # uv prints a replacement as a removal and an installation: only what does not come back is removed.
         names = {canonicalize_name(change.name) for change in installed}
+        planned = [_make_planned(change, requested=canonicalize_name(change.name) in asked) for change in installed]
+        addresses = self._find_addresses([item for item in planned if item.url is None], python, arguments)
         return Plan(
             python=python,
             packages=tuple(
-                _make_planned(change, requested=canonicalize_name(change.name) in asked) for change in installed
+                msgspec.structs.replace(item, url=item.url or addresses.get(canonicalize_name(item.name)))
+                for item in planned
             ),
             removed=frozenset({canonicalize_name(change.name) for change in changes} - names),
         )
+
+    def _find_addresses(self, packages: Sequence[Planned], python: str, arguments: Sequence[str]) -> Mapping[str, str]:
+        """Return the addresses of the wheels that uv takes of an index, with their hashes, by canonical name.
+
+        A package is left out where that is not certain: uv is too old to lock it, or a file of requirements names an
+        index.
+        """
+        if not packages or any(map(names_index, arguments_of.files(arguments))):
+            return {}
+        given = arguments_of.parse_arguments(arguments_of.drop_options(arguments, *_PRINTING, *_PYTHON, *_INSTALLING))
+        options = [word for argument in given if argument.option is not None for word in argument.words]
+        with tempfile.TemporaryDirectory(prefix="abiscan-") as folder:
+            pins, lock = Path(folder, "requirements.txt"), Path(folder, "pylock.toml")
+            pins.write_text("".join(f"{item.name}=={item.version}\n" for item in packages), encoding="utf-8")
+            words = ["--no-deps", "--format", "pylock.toml", "--output-file", str(lock), "--python", python, *options]
+            process = _run_uv([self.executable, "pip", "compile", "--quiet", *words, str(pins)])
+            if process.returncode:
+                return {}
+            from abiscan.index.client import System
+
+            with contextlib.suppress(InputError):
+                tag = interpreter.ask_interpreter(python)[0].tag
+                system = System.of((tag.major, tag.minor))
+                return dict(_addresses_in(lock, system))
+        return {}
 
     def index_options(self, arguments: Sequence[str]) -> list[str]:
         """Return the arguments that say where packages come from, and variables that do, as pip spells them."""
@@ -217,6 +269,24 @@ def _parsed_changes(text: str) -> Iterator[_Change]:
         raise UnclearPlanError("uv", f"what it would do is not understood: {notice} found in what it prints")
 
 
+def _addresses_in(lock: Path, system: System) -> Iterator[tuple[str, str]]:
+    """Yield the packages of a lock, and the address of the wheel of each that is for a system, with its hash.
+
+    :raises InputError: it cannot be read
+    """
+    from abiscan.locks.model import rank_wheel
+    from abiscan.locks.pylock import read_pylock
+
+    for entry in read_pylock(lock).entries:
+        files = entry.package.files
+        # uv has left out what is not for this Python. What is for it and not for the system, as for a Python without
+        # a global lock, may be what uv takes.
+        file = entry.package.choose_file(system) if all(rank_wheel(item.name, system) for item in files) else None
+        if file is not None and file.sha256 is not None:
+            address = Path(file.path).as_uri() if file.path is not None else file.url
+            yield entry.package.name, f"{address}#sha256={file.sha256}"
+
+
 def _must_be_for(python: str, text: str, arguments: Sequence[str]) -> None:
     """Compare the environment that uv says it would install into with that of an interpreter.
 
@@ -276,7 +346,7 @@ def _make_planned(change: _Change, *, requested: bool) -> Planned:
         version=version,
         url=change.url,
         wheel=change.url is None or is_wheel_name(path),
-        requires=(),
+        requires=None,
         requested=requested,
         direct=change.url is not None,
     )

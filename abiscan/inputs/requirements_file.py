@@ -19,6 +19,10 @@ _COMMENT: Final = regex(r"(^|\s)#.*$")
 _NESTED: Final = regex(r"(?:-r|--requirement|(?P<constraint>-c|--constraint))(?:\s+|\s*=\s*)(?P<file>\S+)")
 _HASHES: Final = regex(r"\s+--[a-z-]+[= ].*$")
 _PASSWORD: Final = regex(r"^\s*(?:-i|--index-url|--extra-index-url|--pypi-url)[\s=]*\S*(?:@|\$\{)", re.MULTILINE)
+_INDEX: Final = regex(
+    r"^\s*(?:-i|-f|--(?:[a-z]+-)?index(?:-url)?|--pypi-url|--find-links|--no-binary|--only-binary)(?![a-z-])",
+    re.MULTILINE,
+)
 _FIX: Final = "abiscan fit takes requirements by name: NAME, NAME>=VERSION"
 
 
@@ -72,8 +76,18 @@ def _read_lines(path: Path, above: tuple[Path, ...], *, constraint: bool, by_nam
                 yield Line(requirement=requirement, constraint=constraint)
 
 
-def has_password(path: Path, above: tuple[Path, ...] = ()) -> bool:
-    """Whether a file of requirements, or one that it includes, names an index with credentials.
+def has_password(path: Path) -> bool:
+    """Whether a file of requirements, or one that it includes, names an index with credentials."""
+    return _has_line(_PASSWORD, path, ())
+
+
+def names_index(path: Path) -> bool:
+    """Whether a file of requirements, or one that it includes, says where packages come from."""
+    return _has_line(_INDEX, path, ())
+
+
+def _has_line(pattern: re.Pattern[str], path: Path, above: tuple[Path, ...]) -> bool:
+    """Whether a file, or one that it includes, has a line of a kind.
 
     :param above: the files that include it
     """
@@ -83,4 +97,5 @@ def has_password(path: Path, above: tuple[Path, ...] = ()) -> bool:
     nested = (
         path.parent / match["file"] for match in map(_NESTED.fullmatch, map(str.strip, text.splitlines())) if match
     )
-    return _PASSWORD.search(text) is not None or any(has_password(file, (*above, path.resolve())) for file in nested)
+    below = (*above, path.resolve())
+    return pattern.search(text) is not None or any(_has_line(pattern, file, below) for file in nested)

@@ -355,8 +355,8 @@ def test_uv_installs_what_was_checked(environment: Path, tmp_path: Path) -> None
     variables: dict[str, str | None] = {"PIP_NO_INDEX": None, "PIP_FIND_LINKS": None, "PIP_NO_CACHE_DIR": "1"}
     with serving() as server:
         words = ("--no-cache", "--index-url", server.index, "twin")
-        # uv asks for the file to plan, pip to check it, and then uv again.
-        lying_index(server, good, bad, honest=2)
+        # uv asks for the file to plan and to lock, pip to check it, and then uv again.
+        lying_index(server, good, bad, honest=3)
         done = uv(environment, *words, cwd=tmp_path, env=variables)
         assert (done.code != 0, is_there(environment, "twin")) == (True, False), done.err
         assert "Hash mismatch" in done.err

@@ -39,7 +39,7 @@ from abiscan.hooks.doctor import Examination, WayOut, conclude_diagnosis
 from abiscan.hooks.install import Inspector
 from abiscan.hooks.pins import Pins, add_options
 from abiscan.hooks.pip import Pip
-from abiscan.hooks.plan import Plan, Planned
+from abiscan.hooks.plan import Plan, Planned, WheelFacts
 from abiscan.hooks.planned_environment import PlannedEnvironment
 from abiscan.hooks.strangers import Known, explain_origin, explain_strangers
 from abiscan.hooks.torch_change import TorchChange
@@ -146,8 +146,7 @@ DIGEST = hashlib.sha256(b"content").hexdigest()
 
 
 def made_pins(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Pins:
-    looked_at = tmp_path / "a.whl"
-    looked_at.write_bytes(b"content")
+    looked_at = WheelFacts(sha256=DIGEST, size=7, requires=())
     site = tmp_path / "site"
     for name in ("Stays", "a", "goes"):
         install(site, name, {}, requires="")
@@ -184,11 +183,9 @@ def test_the_files_that_were_checked_are_pinned(tmp_path: Path, monkeypatch: pyt
 
 
 def test_addresses_get_the_hashes_of_their_files(tmp_path: Path) -> None:
-    file = tmp_path / "c.whl"
-    file.write_bytes(b"content")
     direct = planned("c", url="https://h/c.whl", direct=True)
     plan = Plan(python=None, packages=(direct, planned("d", url="file:///d.whl", direct=True)))
-    made = Pins(plan, {direct: file}, Session(folder=tmp_path))
+    made = Pins(plan, {direct: WheelFacts(sha256=DIGEST, size=7, requires=())}, Session(folder=tmp_path))
     words = [
         "https://h/c.whl",
         "c @ https://h/c.whl",

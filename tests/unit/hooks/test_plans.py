@@ -133,6 +133,61 @@ def test_what_uv_does_not_say_clearly_is_an_error(uv_says: Said, err: str, out: 
         Uv().plan_install(["x"])
 
 
+LOCK = """
+lock-version = "1.0"
+created-by = "uv"
+packages = [
+    { name = "old", version = "1.0", wheels = [
+        { url = "https://i/old-1.0-py30-none-any.whl", hashes = { sha256 = "OLD" } },
+        { url = "https://i/old-1.0-BEST.whl", hashes = { sha256 = "BEST" } },
+    ] },
+    { name = "torch", version = "9.8.0", wheels = [{ path = "torch-9.8.0-FILE.whl", hashes = { sha256 = "BEST" } }] },
+]
+"""
+HASHES = {"OLD": "1" * 64, "BEST": "b" * 64}
+
+
+@pytest.mark.parametrize(
+    ("words", "best", "addresses"),
+    [
+        ([], "py3-none-any", [f"https://i/old-1.0-py3-none-any.whl#sha256={HASHES['BEST']}", HASHES["BEST"]]),
+        # A wheel that is for uv's Python, and not for the one that is known here: it may be the one that uv takes.
+        ([], "cp313-cp313t-any", [None, HASHES["BEST"]]),
+        (["-r", "indexes.txt"], "py3-none-any", [None, None]),
+    ],
+)
+def test_which_files_uv_takes_of_an_index(
+    uv_says: Said,
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+    words: list[str],
+    best: str,
+    addresses: list[str | None],
+) -> None:
+    uv_says(OLD, "")
+    said, locking = uv_module._run_uv, list[Sequence[str]]()
+
+    def run(command: Sequence[str]) -> subprocess.CompletedProcess[str]:
+        if "compile" in command:
+            locking.append(command)
+            text = LOCK.replace("-BEST", f"-{best}").replace("-FILE", "-py3-none-any")
+            for name, digest in HASHES.items():
+                text = text.replace(f'"{name}"', f'"{digest}"')
+            Path(command[command.index("--output-file") + 1]).write_text(text, "utf-8")
+        return said(command)
+
+    monkeypatch.setattr(uv_module, "_run_uv", run)
+    monkeypatch.chdir(tmp_path)
+    Path("indexes.txt").write_text("old\n--extra-index-url https://i/simple\n", "utf-8")
+    plan = Uv().plan_install([*words, "--index-url", "https://i", "-U", "-p", "x", "--prefix", "y", "old"])
+    old, torch = (planned.url for planned in plan.packages)
+    assert old == addresses[0]
+    assert (torch and torch.rpartition("=")[2]) == addresses[1]
+    for command in locking:
+        assert command[-3:-1] == ["--index-url", "https://i"]
+        assert not {"-U", "x", "--prefix", "y", "old"} & set(command)
+
+
 def test_uv_installs_into_the_environment_that_is_checked(uv_says: Said, tmp_path: Path) -> None:
     (tmp_path / "pyvenv.cfg").touch()
     uv_says(NOTHING + f"Using Python 3.11.7 environment at: {tmp_path}\n", "")

@@ -66,7 +66,7 @@ def search(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., rem
             failing = [problem for name in sorted(requested) if (problem := examine(name, names)) is not None]
             return Inspection(torch="2.13.0+cpu", problems=tuple(map(as_problem, failing)), notes=())
 
-        def all_new(plan: Plan, *_: Any) -> tuple[PackageChange, ...]:
+        def all_new(plan: Plan, *_: Any, **_options: Any) -> tuple[PackageChange, ...]:
             names = [planned.name for planned in plan.packages]
             return tuple(
                 PackageChange(name=name, before=None, after="1.0", size=(sizes or {}).get(name, 1)) for name in names
@@ -437,7 +437,7 @@ def test_what_works_with_more_is_not_examined_with_less(search: Callable[..., re
 def test_what_was_examined_counts_though_nobody_knows_in_time_how_large_it_is(
     search: Callable[..., remedies.Remedies],
 ) -> None:
-    def take_too_long(*_: object) -> tuple[PackageChange, ...]:
+    def take_too_long(*_: object, **_options: object) -> tuple[PackageChange, ...]:
         raise remedies.OutOfTimeError
 
     (remedy,) = search(lambda *_: None, ["one"], changes=take_too_long).remedies

@@ -21,7 +21,7 @@ from abiscan.inputs.image_files import is_torch_image
 from abiscan.inputs.kinds import TargetKind, is_address, is_lock_name, kind_of, looks_like_file, may_be_package
 from abiscan.inputs.loader_cache import read_cache
 from abiscan.inputs.packages import explain_unfetched, fetch_wheels, is_library, path_of_url, pip_error
-from abiscan.inputs.requirements_file import has_password, read_requirements
+from abiscan.inputs.requirements_file import has_password, names_index, read_requirements
 from abiscan.inputs.target_list import target_names
 from abiscan.inputs.target_system import LinuxSystem, target_system
 from abiscan.inputs.workload import read_workload
@@ -435,6 +435,20 @@ def test_credentials_in_a_file_of_requirements(line: str, tmp_path: Path, *, has
     path.write_text(f"torch\n{line}\n-r outer.txt\n", "utf-8")
     outer.write_text("-r inner.txt\n-c absent.txt\n", "utf-8")
     assert (has_password(path), has_password(outer), has_password(tmp_path / "absent.txt")) == (has, has, False)
+
+
+@pytest.mark.parametrize(
+    ("line", "names"),
+    [
+        ("-i https://i", True), ("--extra-index-url=https://i", True), ("-f wheels", True), ("--no-index", True),
+        ("--index nightly=https://i", True), ("torch --hash=sha256:00", False), ("-e .", False), ("", False),
+    ],
+)  # fmt: skip
+def test_where_packages_come_from_in_a_file_of_requirements(line: str, tmp_path: Path, *, names: bool) -> None:
+    path, outer = tmp_path / "inner.txt", tmp_path / "outer.txt"
+    path.write_text(f"torch\n{line}\n", "utf-8")
+    outer.write_text("-r inner.txt\n", "utf-8")
+    assert (names_index(path), names_index(outer)) == (names, names)
 
 
 def test_requirements_and_constraints_in_files(tmp_path: Path) -> None:
