@@ -654,7 +654,8 @@ def _make_source(
 
 def _remote_wheel(address: str, python: str | None, session: Session, stack: contextlib.ExitStack) -> Source:
     """Return a wheel on a server, which is read in place: what is needed of it, and kept."""
-    from abiscan.index.client import Index, System, settings_of_pip
+    from abiscan.index.client import Index, settings_of_pip
+    from abiscan.index.system import System
 
     index = Index(settings_of_pip(python, session.index), System.of(), session.folder / "wheels")
     return stack.enter_context(contextlib.closing(index)).linked_wheel(address)

@@ -29,7 +29,8 @@ from typing import Final
 
 from packaging.requirements import Requirement
 
-from abiscan.index.client import Index, System, settings_of_pip
+from abiscan.index.client import Index, settings_of_pip
+from abiscan.index.system import System
 from benchmarks.line import line
 
 PACKAGES: Final = ("torchvision", "torchaudio", "torchao", "torchcodec", "xformers")

@@ -24,7 +24,8 @@ from abiscan.binary.mangling import demangle, same_name_prefixes
 from abiscan.cli import main
 from abiscan.emulation import recover
 from abiscan.errors import InputError
-from abiscan.index.client import Index, Settings, System
+from abiscan.index.client import Index, Settings
+from abiscan.index.system import System
 from abiscan.inputs.files import DiskFile, Wheel, random_access
 from abiscan.inputs.interpreter import PythonTag, ask_interpreter, of_torch
 from abiscan.inputs.session import Session

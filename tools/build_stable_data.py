@@ -24,7 +24,8 @@ from typing import Final
 from packaging.requirements import Requirement
 
 from abiscan.binary.elf import Machine
-from abiscan.index.client import Index, System, settings_of_pip
+from abiscan.index.client import Index, settings_of_pip
+from abiscan.index.system import System
 from abiscan.inputs.version import MinorVersion, TorchVersion
 from abiscan.torches import embedded, embedded_operators, shims
 

@@ -34,7 +34,8 @@ from packaging.requirements import Requirement
 from packaging.version import Version
 
 from abiscan.errors import InputError
-from abiscan.index.client import Index, System, settings_of_pip
+from abiscan.index.client import Index, settings_of_pip
+from abiscan.index.system import System
 from abiscan.python.interpreter.models import companions
 from abiscan.python.language.module_names import names_of
 from abiscan.python.package.sources import normalized

@@ -23,7 +23,8 @@ from packaging.utils import canonicalize_name
 
 from abiscan.binary.ownership import gpu_library
 from abiscan.errors import InputError
-from abiscan.index.client import Candidate, Index, System, settings_of_pip
+from abiscan.index.client import Candidate, Index, settings_of_pip
+from abiscan.index.system import System
 from abiscan.inputs.cuda_wheels import PATH
 from abiscan.inputs.requirement import parse_applying, required_by
 

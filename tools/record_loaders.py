@@ -28,7 +28,8 @@ from typing import Any, Final
 from packaging.requirements import Requirement
 from packaging.version import Version
 
-from abiscan.index.client import Index, System, settings_of_pip
+from abiscan.index.client import Index, settings_of_pip
+from abiscan.index.system import System
 from abiscan.inputs.files import Wheel
 from abiscan.models.loaders import PATH
 from abiscan.torches import embedded

@@ -28,7 +28,8 @@ from msgspec import structs
 from packaging.requirements import Requirement
 
 from abiscan.binary.elf import ElfFile
-from abiscan.index.client import Index, System, settings_of_pip
+from abiscan.index.client import Index, settings_of_pip
+from abiscan.index.system import System
 from abiscan.inputs.files import Wheel
 from abiscan.python.language.module_names import ModuleNames, names_of
 from abiscan.python.torch_api.torch_classes import CLASSES, read_class

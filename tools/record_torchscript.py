@@ -25,7 +25,8 @@ from packaging.version import Version
 
 from abiscan.binary.elf import Machine
 from abiscan.dispatch import torchscript
-from abiscan.index.client import Index, System, settings_of_pip
+from abiscan.index.client import Index, settings_of_pip
+from abiscan.index.system import System
 from abiscan.torches import embedded, embedded_operators
 
 OUTPUT: Final = torchscript.PATH

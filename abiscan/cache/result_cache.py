@@ -47,12 +47,20 @@ class _Kept(Struct, frozen=True, kw_only=True):
     replaced: bool = False
 
 
-def answer(folder: Path, question: Sequence[object], find: Callable[[], _Answer], targets: Sequence[str]) -> _Answer:
+def answer(
+    folder: Path,
+    question: Sequence[object],
+    find: Callable[[], _Answer],
+    targets: Sequence[str],
+    *,
+    passing: Path | None = None,
+) -> _Answer:
     """Answer a question: with what an earlier run has kept, if it still holds, else with what ``find`` returns.
 
     :param folder: where answers are kept
     :param question: everything that decides on the answer, except for what is looked at on this machine
     :param targets: what the question is about: files of which may be replaced by others with the same bytes
+    :param passing: a folder of this run, all of whose contents follow from the question
     """
     if tracing.is_on():  # a trace shows the decisions, so they have to be made
         return find()
@@ -60,6 +68,8 @@ def answer(folder: Path, question: Sequence[object], find: Callable[[], _Answer]
     def find_answer() -> _Kept:
         with observed_fs.record_observations() as record:
             result = find()
+        if passing is not None:
+            record.leave_out(str(passing))
         # An answer is kept only if nothing that the run looked at has changed in the meantime.
         return _Kept(result=result, seen=record.seen if record.still_holds() else None, targets=targets)
 

@@ -24,7 +24,7 @@ from abiscan.inputs.session import Session
 if TYPE_CHECKING:
     from abiscan.cli.common import View
     from abiscan.gpu.devices import Hardware
-    from abiscan.index.client import System
+    from abiscan.index.system import System
     from abiscan.inputs.sources import Source
     from abiscan.locks.model import Lock, ProjectPart
     from abiscan.results.lock import LockComparison, LockReport

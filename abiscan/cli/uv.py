@@ -51,7 +51,6 @@ def uv(*, cpus: tuple[str, ...], words: tuple[str, ...]) -> None:
     from abiscan.hooks.command_line import UV, read_command_line
     from abiscan.hooks.project_tools import UV as UV_PROJECTS
     from abiscan.hooks.uv import Uv
-    from abiscan.hooks.uv_tool import check_tool
     from abiscan.inputs.environment import PythonEnvironment
 
     installer = Uv()
@@ -63,6 +62,8 @@ def uv(*, cpus: tuple[str, ...], words: tuple[str, ...]) -> None:
     gate_project(UV_PROJECTS, words, cpus)
     own, command = split_own(words)
     if command[:2] == ["tool", "install"]:
+        from abiscan.hooks.uv_tool import check_tool
+
         with errors_reported():
             if not is_passed(lambda session: check_tool(installer, command[2:], session), cpus) and not own:
                 print_notice(f"abiscan: nothing was installed; write {FORCE} before the command to go on anyway")

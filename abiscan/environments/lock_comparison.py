@@ -10,7 +10,7 @@ import msgspec.structs
 from abiscan.environments.lock_store import LockStore
 from abiscan.environments.locked import LockedEnvironment, examine_locked, make_environment
 from abiscan.gpu.devices import Hardware
-from abiscan.index.client import System
+from abiscan.index.system import System
 from abiscan.inputs.session import Session
 from abiscan.locks.model import Lock, ProjectPart
 from abiscan.results.doctor import DistributionState

@@ -23,8 +23,9 @@ from packaging.requirements import InvalidRequirement, Requirement
 
 from abiscan.cache import cache_folder
 from abiscan.errors import AbiscanError, InputError, raise_together
-from abiscan.index.client import Index, Settings, System, settings_of_pip
+from abiscan.index.client import Index, Settings, settings_of_pip
 from abiscan.index.remote import RemoteFile
+from abiscan.index.system import System
 from abiscan.index.web import Web
 from abiscan.inputs import observed_fs
 from abiscan.inputs.files import Wheel

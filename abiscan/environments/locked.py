@@ -27,7 +27,7 @@ from abiscan.environments.torch_gpus import examine_gpus
 from abiscan.errors import InputError
 from abiscan.findings import Effect, Evidence, Finding
 from abiscan.gpu.devices import Hardware
-from abiscan.index.client import System
+from abiscan.index.system import System
 from abiscan.inputs import result_codec
 from abiscan.inputs.interpreter import PythonTag
 from abiscan.inputs.packages import Distribution, is_library

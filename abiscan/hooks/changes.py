@@ -12,20 +12,22 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import msgspec.structs
 from packaging.requirements import InvalidRequirement, Requirement
 from packaging.utils import canonicalize_name
 
 from abiscan.errors import InputError
-from abiscan.hooks.fitting import FOLDER, settings_of
 from abiscan.hooks.plan import Plan, Planned, WheelFacts
-from abiscan.index.client import Index, System
+from abiscan.index.system import System
 from abiscan.inputs import interpreter, observed_fs, packages
 from abiscan.inputs.requirement import parse_applying
 from abiscan.inputs.session import Session
 from abiscan.results.changes import PackageChange
+
+if TYPE_CHECKING:
+    from abiscan.index.client import Index
 
 _SECONDS: Final = 8.0
 """How long the index may take to say how large everything is."""
@@ -92,6 +94,10 @@ def _describe_packages(
                 planned_and_size = planned, _size_of_file(Path(planned.local_path))
             elif time.monotonic() < end:
                 if index is None:
+                    # Importing the code for indexes takes longer than anything else about a plan that was kept.
+                    from abiscan.hooks.fitting import FOLDER, settings_of
+                    from abiscan.index.client import Index
+
                     folder = session.folder / FOLDER
                     # The interpreter of the plan, which need not be the one that runs abiscan, decides which files fit.
                     index = Index(settings_of(plan.python, options), _make_system(plan.python), folder)

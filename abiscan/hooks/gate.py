@@ -5,6 +5,7 @@ from __future__ import annotations
 import tempfile
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from msgspec import Struct
 from packaging.utils import canonicalize_name
@@ -17,7 +18,6 @@ from abiscan.hooks.install import Inspection, Inspector, Installer, InstallerErr
 from abiscan.hooks.pins import Pins
 from abiscan.hooks.plan import Plan
 from abiscan.hooks.pytorch_index import describe_unread, find_builds, is_read, words_with_builds
-from abiscan.hooks.solution import Task, explain_stays, solve
 from abiscan.hooks.torch_change import TorchChange, requiring_another, torch_change
 from abiscan.index.pip_configuration import configuration_read_once
 from abiscan.inputs import interpreter, packages
@@ -25,6 +25,9 @@ from abiscan.inputs.session import Session
 from abiscan.inputs.version import number_of
 from abiscan.results.changes import PackageChange, change_lines
 from abiscan.words import listed
+
+if TYPE_CHECKING:
+    from abiscan.hooks.solution import Task
 
 
 class InstallCheck(Struct, frozen=True, kw_only=True):
@@ -131,6 +134,8 @@ def _explain_refusal(
     # one, the user did not ask for other versions of it.
     if inspection.torch is None or all(problem.other_change for problem in inspection.problems):
         return
+    from abiscan.hooks.solution import Task, explain_stays, solve  # few plans need one
+
     try:
         stays = explain_stays(inspection.problems, plan, installer, arguments, session)
         task = Task(

@@ -17,6 +17,7 @@ import msgspec.structs
 from msgspec import Struct
 from packaging.utils import canonicalize_name
 
+from abiscan.cache.result_cache import answer
 from abiscan.environments.examination import ExaminedDistribution, IsSound, examine, list_required, list_users
 from abiscan.environments.model import Unmet, WholeEnvironment, wheel_uses_torch
 from abiscan.environments.package_check import CheckedPackage, Fitness, Problem, check_package, is_python_alone
@@ -24,7 +25,7 @@ from abiscan.errors import InputError
 from abiscan.hooks.pins import Pins
 from abiscan.hooks.plan import Plan, Planned, WheelFacts
 from abiscan.hooks.planned_environment import PlannedEnvironment
-from abiscan.inputs import interpreter, observed_fs, packages
+from abiscan.inputs import interpreter, observed_fs, packages, result_codec
 from abiscan.inputs.addresses import without_credentials
 from abiscan.inputs.files import Wheel
 from abiscan.inputs.isolation import turn_of
@@ -37,6 +38,7 @@ from abiscan.python.package.model import Raised
 from abiscan.regex import regex
 from abiscan.torches.platforms import own_platform
 from abiscan.torches.torch import ReleaseNumber, TorchAt, TorchChoice, TorchOf
+from abiscan.verdict.hardware import cpu_question
 from abiscan.words import listed
 
 _CUDA_WHEELS: Final = regex(r"(nvidia|cuda)-")
@@ -137,9 +139,33 @@ class Inspector:
         Packages that stay installed count if they work now, and torch changes. If they do not work now, that is not the
         fault of the plan, except for those that are ``requested``.
 
+        What an earlier run has found holds as long as nothing changes in the environment, if the bytes of all files of
+        the plan are known.
+
         :param requested: canonical names of packages that must work in the end
         :raises InputError: the torch of the plan cannot be read
         """
+        find = functools.partial(self._inspect, plan, requested)
+        if any(planned.wheel and not (planned.sha256 or planned.local_path) for planned in plan.packages):
+            return find()
+        question = [
+            *("plan", plan.python, result_codec.encode_result(plan.packages), sorted(plan.removed)),
+            *(sorted(requested), sorted(self._broken), cpu_question(self._session.cpus), self._session.system),
+        ]
+        inspection = answer(self._session.folder, question, find, (), passing=self._folder)
+        return msgspec.structs.replace(
+            inspection, problems=tuple(self._with_source(problem, plan) for problem in inspection.problems)
+        )
+
+    def _with_source(self, problem: Problem, plan: Plan) -> Problem:
+        """Return a problem with the wheel that is at fault, which an earlier run may have downloaded, and removed."""
+        planned = plan.find_planned(canonicalize_name(problem.name))
+        if planned is None or not isinstance(problem.source, FetchedWheel):
+            return problem
+        return msgspec.structs.replace(problem, source=self._make_wheel(plan, planned))
+
+    def _inspect(self, plan: Plan, requested: Collection[str]) -> Inspection:
+        """Check a plan, whatever earlier runs have found."""
         notes = [
             f"{planned} is not checked: it will be built from source" for planned in plan.packages if not planned.wheel
         ]
@@ -228,6 +254,7 @@ class Inspector:
         for planned in suspects:
             wheel = self._wheels[_key_of(planned)]
             if isinstance(wheel, InputError):
+                observed_fs.look_once()  # it may be had tomorrow
                 notes.append(f"{planned} is not checked: {wheel.problem}")
             else:
                 wheels[planned] = wheel
@@ -247,7 +274,8 @@ class Inspector:
         self._session.progress(f"downloading {what}")
         folder = Path(tempfile.mkdtemp(dir=self._folder))  # two indexes may have files of one name
         try:
-            paths = packages.fetch_wheels(list(map(_requirement_of, remote)), folder, plan.python, self._options)
+            with observed_fs.nothing_recorded():  # the hash of a file is known, or what is found is not kept
+                paths = packages.fetch_wheels(list(map(_requirement_of, remote)), folder, plan.python, self._options)
         except InputError as error:
             # One run of pip for all, until one fails: it does not say which.
             if len(remote) == 1:

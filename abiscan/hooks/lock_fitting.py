@@ -20,7 +20,8 @@ from abiscan.errors import InputError, UnreachableError
 from abiscan.findings import Effect
 from abiscan.hooks.fitting import FOLDER, settings_of
 from abiscan.hooks.project_tools import TOOLS
-from abiscan.index.client import Index, System
+from abiscan.index.client import Index
+from abiscan.index.system import System
 from abiscan.inputs.session import Session
 from abiscan.inputs.version import number_of
 from abiscan.locks.model import FromWhere, Lock, LockedPackage, ProjectPart

@@ -17,7 +17,7 @@ from abiscan.hooks.project_copy import ProjectCopy
 from abiscan.hooks.project_tool import ProjectCommand, ProjectTool, find_root
 from abiscan.hooks.project_tools import UV
 from abiscan.hooks.uv import Uv
-from abiscan.index.client import System
+from abiscan.index.system import System
 from abiscan.inputs import interpreter, observed_fs, packages
 from abiscan.inputs.session import Session
 from abiscan.locks.listed import ListedLock

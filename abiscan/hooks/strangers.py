@@ -43,7 +43,8 @@ def explain_strangers(
         return reasons
     # Whoever asks no index does not wait for these imports.
     from abiscan.hooks.fitting import FOLDER, settings_of
-    from abiscan.index.client import Index, System
+    from abiscan.index.client import Index
+    from abiscan.index.system import System
 
     settings = settings_of(python, options)
     with contextlib.closing(Index(settings, System.of(), session.folder / FOLDER)) as index:

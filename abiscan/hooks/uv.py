@@ -39,7 +39,7 @@ from abiscan.inputs.requirements_file import names_index, read_requirements
 from abiscan.regex import regex
 
 if TYPE_CHECKING:
-    from abiscan.index.client import System
+    from abiscan.index.system import System
 
 # " + torchaudio==2.8.0", " - pkg==1.0 (from file:///…/pkg-1.0-….whl)", " + pkg @ file:///…/pkg-1.0-….whl".
 _CHANGE: Final = regex(
@@ -170,7 +170,7 @@ class Uv(Struct, frozen=True):
             process = _run_uv([self.executable, "pip", "compile", "--quiet", *words, str(pins)])
             if process.returncode:
                 return {}
-            from abiscan.index.client import System
+            from abiscan.index.system import System
 
             with contextlib.suppress(InputError):
                 tag = interpreter.ask_interpreter(python)[0].tag

@@ -29,7 +29,8 @@ def _download_source(error: NoWheelError, folder: Path, python: str | None, opti
     from packaging.requirements import Requirement
     from packaging.version import InvalidVersion, Version
 
-    from abiscan.index.client import Index, System, settings_of_pip
+    from abiscan.index.client import Index, settings_of_pip
+    from abiscan.index.system import System
 
     requirement = Requirement(error.subject)
     try:

@@ -26,6 +26,7 @@ import httpx2
 from abiscan import regular
 from abiscan.cache.cache_folder import list_oldest
 from abiscan.errors import InputError, UnreachableError
+from abiscan.index.hashes import sound_hash
 from abiscan.index.web import Web
 from abiscan.regex import regex
 
@@ -58,14 +59,7 @@ _DATA: Final = (
     | os.O_CREAT
     | sum(getattr(os, name, 0) for name in ("O_NONBLOCK", "O_NOFOLLOW", "O_CLOEXEC", "O_BINARY", "O_NOINHERIT"))
 )
-_SHA256: Final = regex(r"[0-9a-f]{64}")
 _AGAIN: Final = "run it again; if that does not help, the server is at fault"
-
-
-def sound_hash(stated: object) -> str | None:
-    """Return a SHA-256 as an index states it, in lower case; None if it is none, or cannot be that of anything."""
-    text = stated.lower() if isinstance(stated, str) else ""
-    return text if _SHA256.fullmatch(text) and text.strip("0") else None
 
 
 class RemoteFile(io.RawIOBase):

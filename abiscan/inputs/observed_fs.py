@@ -28,6 +28,7 @@ StrPath: TypeAlias = str | os.PathLike[str]
 _PYTHON_VARIABLES: Final = ("PYTHONPATH", "PYTHONHOME", "PYTHONNOUSERSITE", "PYTHONUSERBASE", "HOME")
 _BLOCK: Final = 1 << 20
 _SOURCES: Final = (".py", ".pyi")
+_LISTING: Final = ("RECORD", "METADATA")
 _COMPILED: Final = "__pycache__"
 """The folder that Python makes as it first imports a module next to it (PEP 3147): no answer depends on it."""
 _SIZE: Final = 1  # where ``status_of`` has it
@@ -52,6 +53,14 @@ class Record:
         """Look at something, if that was not done before."""
         if name not in self.seen[sense]:
             self.seen[sense][name] = _SENSES[sense](name)
+
+    def leave_out(self, folder: str) -> None:
+        """Forget what was looked at below a folder: it decides on nothing that is not known otherwise."""
+        beginning = f"{folder}/"
+        self.seen = {
+            sense: {name: seen for name, seen in items.items() if name != folder and not name.startswith(beginning)}
+            for sense, items in self.seen.items()
+        }
 
     @property
     def sizes(self) -> Mapping[str, int]:
@@ -87,6 +96,16 @@ def record_observations() -> Iterator[Record]:
             # The outer answer depends on everything that an inner one depends on.
             outer.is_final |= record.is_final
             add_observations(record.seen)
+
+
+@contextlib.contextmanager
+def nothing_recorded() -> Iterator[None]:
+    """Write down nothing in the meantime: whoever asks knows what comes of it, or that it may be different tomorrow."""
+    token = _record.set(None)
+    try:
+        yield
+    finally:
+        _record.reset(token)
 
 
 def add_observations(seen: Mapping[str, Mapping[str, Seen]]) -> None:
@@ -330,9 +349,10 @@ def _see_names(folder: str) -> Seen:
 
 def _see_packages(site: str) -> Seen:
     """Return the metadata in a folder: where they change, an installer gives their folder a new one or a new name."""
-    # An installer that replaces a package by the same version writes its RECORD anew.
+    # An installer that replaces a package by the same version writes its RECORD anew; an editor, only what it edits.
     folders = (name for name in _sorted_names(site) if name.endswith((".dist-info", ".egg-info", ".egg-link")))
-    return _hash_texts(f"{name} {status_of(os.path.join(site, name, 'RECORD'))}" for name in folders)  # noqa: PTH118
+    files = (os.path.join(name, file) for name in folders for file in _LISTING)  # noqa: PTH118
+    return _hash_texts(f"{name} {status_of(os.path.join(site, name))}" for name in files)  # noqa: PTH118
 
 
 def _see_path_files(folder: str) -> Seen:

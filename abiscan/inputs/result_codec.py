@@ -1,4 +1,4 @@
-"""Results as text, and back: frozen structs, named tuples, enumerations, versions, and collections of them.
+"""Results as text, and back: frozen structs, named tuples, enumerations, versions, paths, and collections of them.
 
 The text names classes of this package and nothing else, and reading it calls nothing but their constructors: whoever
 wrote it decides what the result says, and not what this program does.
@@ -11,6 +11,7 @@ import functools
 import importlib
 import json
 from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
 from typing import Any, Final, TypeAlias
 
 import msgspec.structs
@@ -29,6 +30,7 @@ _COLLECTIONS: Final[dict[str, _Builder]] = {
     "frozenset": frozenset,
     "set": set,
     "version": lambda values: TorchVersion(*values),
+    "path": lambda values: Path(*values),
 }
 
 
@@ -108,6 +110,8 @@ def _kind_and_parts(value: Any) -> tuple[tuple[str, ...], Iterable[Any]]:
         return ("dict",), [part for item in value.items() for part in item]
     if cls is TorchVersion:
         return ("version",), [str(value)]
+    if isinstance(value, Path):
+        return ("path",), [str(value)]
     raise TypeError(f"{cls.__module__}.{cls.__qualname__} cannot be kept")
 
 

@@ -12,7 +12,7 @@ from packaging.specifiers import InvalidSpecifier, SpecifierSet
 from packaging.version import Version
 
 from abiscan.errors import InputError
-from abiscan.index.client import System
+from abiscan.index.system import System
 from abiscan.locks.model import (
     LockedPackage,
     ProjectPart,

@@ -15,8 +15,8 @@ from packaging.utils import InvalidWheelFilename, canonicalize_name, parse_wheel
 from packaging.version import InvalidVersion, Version
 
 from abiscan.errors import InputError
-from abiscan.index.client import System
-from abiscan.index.remote import sound_hash
+from abiscan.index.hashes import sound_hash
+from abiscan.index.system import System
 from abiscan.inputs.requirement import unreadable_requirement
 from abiscan.inputs.variants import variant_label
 from abiscan.regex import regex

@@ -19,7 +19,7 @@ from packaging.specifiers import InvalidSpecifier, SpecifierSet
 from packaging.utils import canonicalize_name
 
 from abiscan.errors import InputError
-from abiscan.index.client import System
+from abiscan.index.system import System
 from abiscan.locks.model import (
     FromWhere,
     LockedFile,

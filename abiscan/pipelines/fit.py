@@ -19,7 +19,8 @@ from abiscan.cpu.processors import Cpu, native_cpu
 from abiscan.cpu.variants import admitted_cpu
 from abiscan.errors import InputError, NoExtensionError, StoppedError
 from abiscan.findings import Effect
-from abiscan.index.client import Candidate, Index, System
+from abiscan.index.client import Candidate, Index
+from abiscan.index.system import System
 from abiscan.inputs import isolation, memory
 from abiscan.inputs.packages import RemoteWheel
 from abiscan.inputs.session import Session

@@ -12,8 +12,9 @@ from msgspec import Struct
 from packaging.requirements import InvalidRequirement, Requirement
 
 from abiscan.errors import InputError
-from abiscan.index.client import Index, Settings, System, settings_of_pip
+from abiscan.index.client import Index, Settings, settings_of_pip
 from abiscan.index.own_pages import own_page
+from abiscan.index.system import System
 from abiscan.inputs import interpreter
 from abiscan.inputs.addresses import without_credentials
 from abiscan.inputs.files import check_existence

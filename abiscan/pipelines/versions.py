@@ -12,7 +12,8 @@ from packaging.specifiers import InvalidSpecifier, SpecifierSet
 
 from abiscan.cache.result_cache import answer
 from abiscan.errors import InputError, NoExtensionError
-from abiscan.index.client import Candidate, Index, System, settings_of_pip
+from abiscan.index.client import Candidate, Index, settings_of_pip
+from abiscan.index.system import System
 from abiscan.inputs import isolation, memory
 from abiscan.inputs.session import Session
 from abiscan.inputs.sources import name_of

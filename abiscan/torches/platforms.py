@@ -18,7 +18,7 @@ from abiscan.torches import embedded, torch_images
 from abiscan.torches.torch import ReleaseNumber
 
 if TYPE_CHECKING:
-    from abiscan.index.client import System
+    from abiscan.index.system import System
 
 
 class TorchPlatform(Protocol):

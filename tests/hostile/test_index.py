@@ -14,8 +14,9 @@ from packaging.requirements import Requirement
 from abiscan.binary.elf import Machine
 from abiscan.errors import InputError, UnreachableError
 from abiscan.index import client as index_module
-from abiscan.index.client import Index, Settings, System
+from abiscan.index.client import Index, Settings
 from abiscan.index.remote import RemoteFile
+from abiscan.index.system import System
 from abiscan.index.web import Web
 from abiscan.inputs.session import Session
 from abiscan.pipelines import version_search

@@ -18,7 +18,8 @@ from typing import Final
 from packaging.requirements import Requirement
 
 from abiscan.binary.elf import Machine
-from abiscan.index.client import Index, Settings, System
+from abiscan.index.client import Index, Settings
+from abiscan.index.system import System
 from abiscan.inputs.session import Session
 from abiscan.pipelines.fit import fit_packages
 from abiscan.torches.platforms import LinuxPlatform

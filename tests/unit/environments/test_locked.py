@@ -16,7 +16,8 @@ from abiscan.environments.lock_comparison import compare_locks, kind_of_change
 from abiscan.environments.locked import LockedEnvironment, check_lock, list_systems
 from abiscan.errors import AbiscanError, InputError
 from abiscan.hooks.lock_fitting import fit_lock
-from abiscan.index.client import Settings, System
+from abiscan.index.client import Settings
+from abiscan.index.system import System
 from abiscan.inputs.packages import Distribution
 from abiscan.inputs.session import Session
 from abiscan.locks.model import LockedPackage, ProjectPart

@@ -17,7 +17,8 @@ from unearth import Link
 
 from abiscan.binary.machines import Machine
 from abiscan.errors import InputError
-from abiscan.index.client import Index, Settings, System, settings_of_pip
+from abiscan.index.client import Index, Settings, settings_of_pip
+from abiscan.index.system import System
 from abiscan.inputs.index_options import IndexOptions
 from abiscan.inputs.requirements_file import read_requirements
 from tests.fakes import wheel

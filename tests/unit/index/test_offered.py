@@ -16,7 +16,8 @@ from unearth.fetchers import DEFAULT_SECURE_ORIGINS
 
 from abiscan.errors import InputError
 from abiscan.index import client, web
-from abiscan.index.client import Candidate, Index, Settings, System
+from abiscan.index.client import Candidate, Index, Settings
+from abiscan.index.system import System
 from abiscan.index.web import page_of
 from abiscan.inputs import observed_fs
 from tests.fakes import variant_wheel, wheel

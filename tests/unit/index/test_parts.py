@@ -15,7 +15,8 @@ import pytest
 
 from abiscan.errors import InputError
 from abiscan.index import remote
-from abiscan.index.remote import RemoteFile, sound_hash
+from abiscan.index.hashes import sound_hash
+from abiscan.index.remote import RemoteFile
 from abiscan.index.web import Web
 
 URL = "https://index.example/files/demo-1.0-py3-none-any.whl"

@@ -14,8 +14,9 @@ from packaging import tags
 
 from abiscan.binary.elf import Machine
 from abiscan.binary.image import ImageSystem
-from abiscan.index.client import System, settings_of_pip
+from abiscan.index.client import settings_of_pip
 from abiscan.index.pip_configuration import configuration_read_once
+from abiscan.index.system import System
 from abiscan.inputs import packages, programs
 
 # The index of a pip that nothing configures, in its own words.

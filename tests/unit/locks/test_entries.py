@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from abiscan.errors import InputError
-from abiscan.index.client import System
+from abiscan.index.system import System
 from abiscan.locks import toml_file
 from abiscan.locks.listed import ListedLock, ListEntry
 from abiscan.locks.model import (

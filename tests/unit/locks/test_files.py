@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from abiscan.errors import InputError
-from abiscan.index.client import System
+from abiscan.index.system import System
 from abiscan.locks.model import FromWhere, LockedPackage, ProjectPart
 from abiscan.locks.reading import read_lock
 from tests.unit.locks.test_reading import EXPLICIT, LINUX, PIXI, PYLOCK, A, B, C, lock_of, names

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from abiscan.errors import InputError
-from abiscan.index.client import System
+from abiscan.index.system import System
 from abiscan.inputs.kinds import is_lock_name
 from abiscan.locks.model import FromWhere, Lock, ProjectPart
 from abiscan.locks.platform_names import platform_tag_of, python_of

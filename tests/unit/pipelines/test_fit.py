@@ -23,7 +23,8 @@ from rich.console import Console
 import abiscan
 from abiscan.binary.elf import Machine
 from abiscan.cli import main
-from abiscan.index.client import Index, Settings, System
+from abiscan.index.client import Index, Settings
+from abiscan.index.system import System
 from abiscan.inputs.packages import RemoteWheel
 from abiscan.inputs.session import Session
 from abiscan.pipelines.fit import Opinion, _Attempt, fit_packages, torches_of_index

@@ -14,7 +14,7 @@ import pytest
 from abiscan.binary.elf import Machine
 from abiscan.binary.image import ImageSystem
 from abiscan.cli import main
-from abiscan.index.client import System
+from abiscan.index.system import System
 from tests.fakes import wheel
 from tests.image_samples import image, package
 from tests.index_server import LocalIndex, serving
