@@ -147,6 +147,28 @@ def test_what_is_installed_and_stays_is_asked_for_a_wheel(
     assert package.verdict.value == verdict
 
 
+@pytest.mark.parametrize(
+    ("code", "lost"),
+    [
+        ("import broken\n", ["pkg.part"]),
+        ("from broken.below import thing\n", ["pkg.part"]),
+        ("import sound\n", []),
+        ("try:\n    import broken\nexcept ImportError:\n    broken = None\n", []),
+        ("def use():\n    import broken\n", []),
+    ],
+)
+def test_a_submodule_that_imports_what_fails_here_is_lost(code: str, lost: list[str], tmp_path: Path) -> None:
+    """As ``import fastai.vision.all`` fails beside a torchvision for another torch, and ``import fastai`` does not."""
+    site = tmp_path / "site"
+    torch_package(site)
+    of_torch = "import torch\n"
+    install(site, "broken", {}, files={"broken/__init__.py": of_torch + "from torch import absent_from_all\n"})
+    install(site, "sound", {}, files={"sound/__init__.py": of_torch})
+    install(site, "pkg", {}, requires="torch", files={"pkg/__init__.py": of_torch, "pkg/part.py": code})
+    (package,) = abiscan.check("pkg", python=python_of(site, tmp_path)).packages
+    assert [module.name for module in package.lost] == lost
+
+
 VENDOR: Final = extension(needed=("libtorch_cpu.so", "libvendor.so.1"))
 NO_VENDOR: Final = "libvendor.so.1: cannot open shared object file: No such file or directory"
 IMPORT: Final = "import torch\nfrom . import _C\n"
