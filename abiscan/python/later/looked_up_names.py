@@ -18,13 +18,13 @@ from msgspec.structs import replace
 from abiscan.python.language.nodes import TryStar, child_nodes, walk
 from abiscan.python.language.private_names import written_name
 from abiscan.python.language.source_parts import SourceParts
-from abiscan.python.later.mentions import LaterUse, lacking_part
+from abiscan.python.later.mentions import LaterUse
 from abiscan.python.later.version_guards import are_guarding
-from abiscan.python.later.version_names import full_name_found, inside, module_finder
+from abiscan.python.later.version_names import finder_inside, full_name_found, module_finder
 from abiscan.python.later.version_tests import Find
 from abiscan.python.package.library import PythonCode
 from abiscan.python.package.sources import is_for_users
-from abiscan.python.torch_api.torch_names import DEVICE_MODULES, TorchNames
+from abiscan.python.torch_api.torch_names import DEVICE_MODULES, TorchNames, lacking_part
 from abiscan.regex import regex
 
 _TORCH: Final = "torch"
@@ -90,7 +90,7 @@ def _lookups(node: ast.AST, place: _Place) -> Iterator[_Lookup]:
         path = f"{place.path}.{written_name(node)}" if place.path else written_name(node)
         place = replace(place, path=path)
         if isinstance(node, _FUNCTIONS):
-            place = replace(place, in_function=True, find=inside(node, place.find))
+            place = replace(place, in_function=True, find=finder_inside(node, place.find))
     elif isinstance(node, (ast.For, ast.AsyncFor, *_COMPREHENSIONS)):
         if any(map(_is_guarding, walk(node))):
             return
