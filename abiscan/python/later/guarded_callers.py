@@ -9,6 +9,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from abiscan.python.language.dynamic_names import package_of
 from abiscan.python.language.nodes import child_nodes, walk
@@ -21,7 +22,9 @@ from abiscan.python.later.version_guards import (
     guards_what_follows,
     values_in,
 )
+from abiscan.python.later.version_names import finder_inside
 from abiscan.python.later.version_questions import TESTS, asks, decides, is_choice, is_type_checking, not_raised_again
+from abiscan.python.later.version_tests import Find
 from abiscan.python.package.library import PythonCode
 from abiscan.python.package.sources import is_for_users
 from abiscan.regex import regex
@@ -57,6 +60,31 @@ class Guard(enum.IntEnum):
     PERHAPS = 1
     SURE = 2
     """What asks for a version, where it stands or at its callers, is taken at its word."""
+
+
+class _Asked(enum.IntEnum):
+    """Whether a condition asks for a version of torch."""
+
+    NO = 0
+    MAYBE = 1
+    BY_WORDS = 2
+
+
+class _Place(Struct, frozen=True, kw_only=True):
+    """A place in a source.
+
+    :ivar find: what finds the names there
+    :ivar values: what stands for values
+    :ivar local: the names that are not those of the module
+    :ivar guarded: whether a condition decides about it
+    :ivar asked: whether one asks for a version
+    """
+
+    find: Find
+    values: frozenset[str]
+    local: frozenset[str] = frozenset()
+    guarded: bool = False
+    asked: _Asked = _Asked.NO
 
 
 class _Part(Struct, frozen=True, kw_only=True):
@@ -146,7 +174,8 @@ class Callers:
         # What tests do under any condition says nothing; what they ask torch for does.
         counts = is_for_users(part.file)
         values = self._settled.marks_among(walk(part.node), part.file)
-        for word, guarded, asked, is_called in _guarded_words(part.node, values, part.foreign):
+        find = self._settled.find_in(part.file)
+        for word, guarded, asked, is_called in self._guarded_words(part.node, find, values, part.foreign):
             if is_called and counts:
                 self._open_calls.setdefault(word, set()).update([] if asked else [part.users])
             self._users.setdefault(word, set()).update(part.users)
@@ -230,10 +259,58 @@ class Callers:
         own = [node for node in tree.body if getattr(node, "name", None) in mention.public] if tree else []
         nodes = (inner for node in own for inner in walk(node))
         values = self._settled.marks_among(nodes, mention.use.file) if own else frozenset[str]()
+        find = self._settled.find_in(mention.use.file)
         is_guarded = is_guarded or any(
-            word in mention.nested and guarded for node in own for word, guarded, *_ in _guarded_words(node, values)
+            word in mention.nested and guarded
+            for node in own
+            for word, guarded, *_ in self._guarded_words(node, find, values)
         )
         return Guard.PERHAPS if is_guarded else Guard.NONE
+
+    def _guarded_words(
+        self, body: ast.AST, find: Find, values: frozenset[str], foreign: frozenset[str] = frozenset()
+    ) -> Iterator[tuple[str, bool, _Asked, bool]]:
+        """Yield the names in a part of a source, each with whether it stands where a condition decides, whether one
+        asks for a version, and whether it is called.
+
+        :param find: what finds the names in the source
+        :param values: what stands for values in all of it
+        :param foreign: the modules of other packages: what is taken of them is not the package's own
+        """
+        # Each entry carries its own state, so the order in which they are taken does not matter.
+        waiting = [(body, _Place(find=find, values=values))]
+        called = set[ast.AST]()
+        while waiting:
+            node, place = waiting.pop()
+            called.update([node.func] if isinstance(node, ast.Call) else ())
+            word = _word(node)
+            if word is not None and not (isinstance(node, ast.Attribute) and getattr(node.value, "id", "") in foreign):
+                yield word, place.guarded, place.asked, node in called
+            if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
+                place = _inside(node, place)
+            if isinstance(node, ast.If) and _only_checks_types(node):
+                waiting += [(part, place) for part in node.orelse]
+                continue
+            truth = functools.partial(self._settled.truth, find=place.find, values=place.values)
+            if isinstance(node, TESTS):
+                waiting.append((node.test, place))  # which is evaluated in any case
+                holds = truth(node.test)
+                inside = _guarded_by(node, place) if holds is None else place
+                for part, skipped_if in ((node.body, False), (node.orelse, True)):
+                    around = replace(place, guarded=True, asked=_Asked.BY_WORDS) if holds is skipped_if else inside
+                    waiting += self._block(part if isinstance(part, list) else [part], around)
+            else:
+                waiting += self._block(child_nodes(node), _guarded_by(node, place) if decides(node, truth) else place)
+
+    def _block(self, parts: Iterable[ast.AST], place: _Place) -> Iterator[tuple[ast.AST, _Place]]:
+        """Yield the parts of a node, each with what guards it."""
+        truth = functools.partial(self._settled.truth, find=place.find, values=place.values)
+        for part in parts:
+            yield part, place
+            # The statements after it in the same block, and after them those of other blocks of this node, which errs
+            # towards a guard.
+            if isinstance(part, ast.stmt) and guards_what_follows(part, place.values, truth):
+                place = _guarded_by(part, place)
 
 
 def _functions_of(statement: ast.stmt, user: str | None) -> Iterator[tuple[ast.AST, tuple[str, ...]]]:
@@ -378,54 +455,15 @@ def _called_name(mention: Mention) -> str:
     return next(iter(reversed(_sought(mention))), "")
 
 
-class _Asked(enum.IntEnum):
-    """Whether a condition asks for a version of torch."""
+def _inside(function: ast.FunctionDef | ast.AsyncFunctionDef, place: _Place) -> _Place:
+    values = values_in(function, place.values)
+    own = {name for name, origin in make_origins(function).items() if origin is None}
+    local = place.local | values | own | {"self", "cls"}
+    return replace(place, find=finder_inside(function, place.find), values=values, local=local)
 
-    NO = 0
-    MAYBE = 1
-    BY_WORDS = 2
 
-
-def _guarded_words(
-    body: ast.AST, values: frozenset[str], foreign: frozenset[str] = frozenset()
-) -> Iterator[tuple[str, bool, _Asked, bool]]:
-    """Yield the names in a part of a source, each with whether it stands where a condition decides, whether one asks
-    for a version, and whether it is called.
-
-    :param values: what stands for values in all of it
-    :param foreign: the modules of other packages: what is taken of them is not the package's own
-    """
-    # Each entry carries its own state, so the order in which they are taken does not matter.
-    waiting: list[tuple[ast.AST, bool, _Asked, frozenset[str], frozenset[str]]] = [
-        (body, False, _Asked.NO, values, frozenset())
-    ]
-    called = set[ast.AST]()
-    while waiting:
-        node, guarded, asked, values, local = waiting.pop()
-        called.update([node.func] if isinstance(node, ast.Call) else ())
-        word = _word(node)
-        if word is not None and not (isinstance(node, ast.Attribute) and getattr(node.value, "id", None) in foreign):
-            yield word, guarded, asked, node in called
-        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
-            values = values_in(node, values)
-            own = {name for name, origin in make_origins(node).items() if origin is None}
-            local |= values | own | {"self", "cls"}
-        if isinstance(node, ast.If) and _only_checks_types(node):
-            waiting += [(part, guarded, asked, values, local) for part in node.orelse]
-            continue
-        test = node.test if isinstance(node, TESTS) else None  # which is evaluated in any case
-        if test is not None:
-            waiting.append((test, guarded, asked, values, local))
-        if decides(node, values):
-            guarded, asked = True, max(asked, _how_asked(node, local))
-        for part in child_nodes(node):
-            if part is test:
-                continue
-            waiting.append((part, guarded, asked, values, local))
-            # The statements after it in the same block, and after them those of other blocks of this node, which errs
-            # towards a guard.
-            if isinstance(part, ast.stmt) and guards_what_follows(part, values):
-                guarded, asked = True, max(asked, _how_asked(part, local))
+def _guarded_by(node: ast.AST, place: _Place) -> _Place:
+    return replace(place, guarded=True, asked=max(place.asked, _how_asked(node, place.local)))
 
 
 def _how_asked(node: ast.AST, local: Collection[str]) -> _Asked:

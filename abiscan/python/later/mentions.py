@@ -22,7 +22,6 @@ from abiscan.python.language.refusals import PassedArguments, parse_parameters, 
 from abiscan.python.language.sole_bindings import SETTING_AROUND
 from abiscan.python.later.settled_conditions import SettledConditions
 from abiscan.python.later.version_guards import (
-    EXITS,
     GUARDING_TEXT,
     MAY_ASK,
     are_guarding,
@@ -302,14 +301,9 @@ class Mentions:
 
     def _guards_what_follows(self, statement: ast.stmt, scope: _Scope) -> bool:
         """Whether the code after a statement may be left out because of it, or because of an import that is caught."""
-        if isinstance(statement, (ast.If, ast.Assert)) and (truth := self._truth(statement.test, scope)) is not None:
-            if truth is EITHER or isinstance(statement, ast.Assert):
-                return truth is False
-            taken = statement.body if truth else statement.orelse
-            return bool(taken) and isinstance(taken[-1], EXITS)
         if scope.caught & CATCHING_IMPORTS and isinstance(statement, (ast.Import, ast.ImportFrom)):
             return not self._surely_succeeds(statement)
-        return guards_what_follows(statement, scope.values)
+        return guards_what_follows(statement, scope.values, functools.partial(self._truth, scope=scope))
 
     def _surely_succeeds(self, node: ast.Import | ast.ImportFrom) -> bool:
         """Whether an import is one of what this torch has, as far as is known."""
@@ -362,12 +356,12 @@ class Mentions:
 
     def _statement(self, node: ast.AST, scope: _Scope) -> Iterator[Mention]:
         """Go through the parts of what may decide which of them are run."""
-        inside = self._guarded_by(node, scope) if decides(node, scope.values) else scope
         if isinstance(node, TESTS):
             yield from self._node(node.test, scope)
             truth = self._truth(node.test, scope)
-            for part, ends in ((node.body, False), (node.orelse, True)):
-                around = inside if truth is None else _guarded(scope) if truth is ends else scope
+            inside = self._guarded_by(node, scope) if truth is None else scope
+            for part, skipped_if in ((node.body, False), (node.orelse, True)):
+                around = _guarded(scope) if truth is skipped_if else inside
                 yield from self._body(part, around) if isinstance(part, list) else self._node(part, around)
         elif isinstance(node, (ast.Try, TryStar)):
             yield from self._try(node, scope)
@@ -380,12 +374,16 @@ class Mentions:
         elif isinstance(node, (ast.With, ast.AsyncWith)):
             for item in node.items:
                 yield from self._node(item.context_expr, scope)
-            yield from self._body(node.body, inside)
+            yield from self._body(node.body, self._where_decided(node, scope))
         elif isinstance(node, (ast.For, ast.AsyncFor)):
             yield from self._node(node.iter, scope)
             yield from self._body([*node.body, *node.orelse], scope)
         else:
-            yield from self._mentions_in_children(node, inside)
+            yield from self._mentions_in_children(node, self._where_decided(node, scope))
+
+    def _where_decided(self, node: ast.AST, scope: _Scope) -> _Scope:
+        is_decided = decides(node, functools.partial(self._truth, scope=scope))
+        return self._guarded_by(node, scope) if is_decided else scope
 
     def _guarded_by(self, node: ast.AST, scope: _Scope) -> _Scope:
         """Return the scope where a statement decides, be it by the version of torch."""
@@ -506,7 +504,7 @@ class Mentions:
             own = self._full_name(node, scope)[1] if find is scope.find else None
             return own or full_name_found(node, find)
 
-        return self._settled.truth(test, scope.find, full_name, scope.values)
+        return self._settled.truth(test, scope.find, scope.values, full_name)
 
     def _full_name(self, node: ast.expr, scope: _Scope) -> tuple[ast.AST, str | None, str | None]:
         """Return what attributes are taken of, their full name if that is of torch, and what the first part is."""

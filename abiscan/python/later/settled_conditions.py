@@ -36,7 +36,7 @@ from abiscan.python.later.version_guards import (
     says_torch,
     says_version,
 )
-from abiscan.python.later.version_names import module_finder
+from abiscan.python.later.version_names import full_name_found, module_finder
 from abiscan.python.later.version_tests import EITHER, VERSION, Find, FullName, Truth, truth_of
 from abiscan.python.package.library import PythonCode
 from abiscan.python.package.sources import is_for_users
@@ -48,6 +48,7 @@ _MOST_PARSED: Final = 2_000_000
 _LOGGING: Final = frozenset({"debug", "info", "warning", "error", "exception"})
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 _IMPORTS = (ast.Import, ast.ImportFrom)
+_OF_PYTHON: Final = frozenset({"self", "cls", *dir(builtins)})
 _STAR: Final = regex(rb"import[ \t]*\*")
 _BINDING: Final = rb"%b(?<!\w%b)[ \t]*(?::[^=\n]{0,99})?=(?!=)((?:[ \t(\\]*\n)?[^\n]{0,300})"
 """A name, and what it is bound to: ten times as fast as with ``\\b`` before the name."""
@@ -85,7 +86,9 @@ class SettledConditions:
         tree = self._code.tree(file)
         return self._flags_of(tree, file).union(self._marks_in(tree, nodes, file)) if tree else frozenset()
 
-    def truth(self, test: ast.expr, find: Find, full_name: FullName, values: Collection[str]) -> Truth:
+    def truth(
+        self, test: ast.expr, find: Find, values: Collection[str], full_name: FullName = full_name_found
+    ) -> Truth:
         """Whether a condition holds in this torch; None if its version may decide, and that is not known.
 
         :param values: what stands for values in it
@@ -94,7 +97,10 @@ class SettledConditions:
         def is_value(node: ast.expr) -> bool:
             return not is_guard(node, values)
 
-        truth = truth_of(test, self._torch, find, full_name, is_value)
+        # Most conditions have nothing in them that could be found, and to look for it takes longer.
+        names = {node.id for node in walk(test) if isinstance(node, ast.Name)}
+        is_open = names - _OF_PYTHON <= {*values}
+        truth = None if is_open else truth_of(test, self._torch, find, full_name, is_value)
         return EITHER if truth is None and is_value(test) else truth
 
     def find_in(self, file: str) -> Find:

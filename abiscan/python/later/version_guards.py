@@ -9,11 +9,12 @@ import ast
 import builtins
 import re
 import sys
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from typing import Final
 
 from abiscan.python.language.bound_names import names_bound_by
 from abiscan.python.language.nodes import child_nodes, dotted_name, walk
+from abiscan.python.later.version_tests import EITHER, Truth
 from abiscan.regex import regex
 
 _VERSION_WORDS: Final = (
@@ -165,13 +166,16 @@ def _asks_for_package(node: ast.AST) -> bool:
     return is_package and _IS_PACKAGE_THERE.search(called) is not None
 
 
-def guards_what_follows(statement: ast.stmt, values: Collection[str]) -> bool:
-    """Whether the code after a statement may be left out because of it."""
+def guards_what_follows(statement: ast.stmt, values: Collection[str], truth: Callable[[ast.expr], Truth]) -> bool:
+    """Whether the code after a statement is left out because of it, or may be where that depends on the version."""
     if isinstance(statement, ast.If):
-        ends = any(isinstance(part[-1], EXITS) for part in (statement.body, statement.orelse) if part)
-        return ends and is_guard(statement.test, values) and not _asks_for_other_package(statement, values)
+        ends = [bool(part) and isinstance(part[-1], EXITS) for part in (statement.body, statement.orelse)]
+        holds = truth(statement.test) if any(ends) else EITHER
+        if isinstance(holds, bool):
+            return ends[not holds]
+        return holds is None and not _asks_for_other_package(statement, values)
     if isinstance(statement, ast.Assert):
-        return is_guard(statement.test, values)
+        return truth(statement.test) in {None, False}
     if isinstance(statement, ast.Try):
         # Whoever raises the error of an import again says nothing of what else there is.
         exits = _GOING_ON if all(isinstance(part, _IMPORTS) for part in statement.body) else EXITS

@@ -94,6 +94,8 @@ def truth_of(
         if not evaluator.asked:
             return None
         answers.add(answer)
+        if not evaluator.asked_version:
+            break
     return answers.pop() if len(answers) == 1 else None
 
 
@@ -101,6 +103,7 @@ class _Evaluator:
     """Evaluates expressions that ask for the version of torch, or for its build.
 
     :ivar asked: whether one did
+    :ivar asked_version: whether one did for the version
     """
 
     def __init__(
@@ -114,7 +117,7 @@ class _Evaluator:
         self._version, self._torch, self._full_name = version, torch, full_name
         self._find, self._outer, self._is_value = find, find, is_value
         self._steps = 0
-        self.asked = False
+        self.asked = self.asked_version = False
 
     def value(self, node: ast.expr, names: Mapping[str, object]) -> object:
         """Return the value of an expression.
@@ -165,7 +168,7 @@ class _Evaluator:
     def _own_version(self) -> str:
         if self._version is None:
             raise _UnclearError
-        self.asked = True
+        self.asked = self.asked_version = True
         return self._version
 
     def _asks_version(self, node: ast.expr) -> bool:

@@ -1098,6 +1098,20 @@ def test_what_the_system_and_python_say_decides_it_too(condition: str, is_reache
 
 
 @pytest.mark.parametrize(
+    ("condition", "is_reached"),
+    [
+        ("torch.version.cuda is None", True),
+        ("torch.version.hip", False),
+        ("sys.platform == 'linux' and x", True),
+        ("sys.platform == 'darwin' and x", False),
+    ],
+)
+def test_what_the_build_says_decides_where_a_function_is_called(condition: str, is_reached: bool) -> None:
+    code = f"import sys, torch\n{CALLED}def g(x):\n  if {condition}: f(x)\ndef h(x):\n  {condition} and f(x)\n"
+    assert [use[0] for use in names_in(code)] == ([GONE] if is_reached else [])
+
+
+@pytest.mark.parametrize(
     ("start", "names"),
     [
         ("if not _TORCH_GREATER_EQUAL_2_4: raise ImportError(self)", []),
