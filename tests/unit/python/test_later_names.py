@@ -1102,8 +1102,8 @@ def test_what_the_system_and_python_say_decides_it_too(condition: str, is_reache
     [
         ("torch.version.cuda is None", True),
         ("torch.version.hip", False),
-        ("sys.platform == 'linux' and x", True),
-        ("sys.platform == 'darwin' and x", False),
+        ("sys.platform == 'linux' and x > 1", True),
+        ("sys.platform == 'darwin' and x > 1", False),
     ],
 )
 def test_what_the_build_says_decides_where_a_function_is_called(condition: str, is_reached: bool) -> None:
