@@ -6,6 +6,7 @@ import ast
 from collections.abc import Callable
 from functools import partial
 from pathlib import PurePath
+from types import FunctionType, MethodType
 from typing import Any, Final, TypeGuard
 
 from msgspec.structs import replace
@@ -297,7 +298,7 @@ def _own_attribute(machine: PythonMachine, value: Instance, name: str) -> object
         return value.cls
     if name == "__dict__":
         return value.attributes
-    if member is not ABSENT:
+    if member is not ABSENT and not (isinstance(member, Wrapped) and member.kind == "slot"):
         return machine.bound(member, value, value.cls)
     # What may have been put into ``__dict__`` may be by any name.
     has_more = not EVERYDAY.issuperset(map(type, value.attributes))
@@ -320,7 +321,7 @@ def _attribute_beyond_package(machine: PythonMachine, value: object, cls: Class,
     # the package, no slot, and no statement that may not have run.
     if (
         cls.is_open()
-        or name.startswith("__")
+        or name in _PYTHONS_OWN
         or machine.is_speculative
         or cls.host() is not None
         or cls.names.get("__slots__")
@@ -375,7 +376,8 @@ def _of_class(machine: PythonMachine, cls: Class, name: str) -> object:
     hook = None if cls.metaclass is None else cls.metaclass.find("__getattr__")
     if hook is not None:
         return machine.call(machine.bound(hook, cls, cls.metaclass), [name], {})
-    if cls.is_open() or name.startswith("__") or machine.is_speculative or cls.metaclass is not None:
+    is_open = cls.is_open() or (cls.metaclass is not None and cls.metaclass.is_open())
+    if is_open or name in _PYTHONS_OWN or machine.is_speculative:
         return NotKnown(f"{cls.name}.{name}")
     raise thrown(AttributeError, f"type object '{cls.name}' has no attribute '{name}'")
 
@@ -408,7 +410,17 @@ def bind(machine: PythonMachine, member: object, receiver: object, cls: Class | 
 
 def _of_bound(machine: PythonMachine, value: Bound, name: str) -> object:
     attributes = {"__self__": value.receiver, "__func__": value.function}
-    return attributes[name] if name in attributes else get(machine, value.function, name)
+    return attributes[name] if name in attributes else of_inner(machine, value.function, name)
+
+
+def of_inner(machine: PythonMachine, function: object, name: str) -> object:
+    """Return an attribute of what stands before a function: that of the function; if that has none, it is not known."""
+    try:
+        return get(machine, function, name)
+    except Thrown:
+        if not isinstance(function, PythonFunction):
+            raise
+        return NotKnown(f"{function.name}.{name}")
 
 
 def _of_wrapped(machine: PythonMachine, value: Wrapped, name: str) -> object:
@@ -426,7 +438,7 @@ def _of_wrapped(machine: PythonMachine, value: Wrapped, name: str) -> object:
             return parts[name]
     if name == "__func__":
         return value.function
-    return get(machine, value.function, name)
+    return of_inner(machine, value.function, name)
 
 
 def _of_function(machine: PythonMachine, function: PythonFunction, name: str) -> object:
@@ -452,7 +464,20 @@ def _of_function(machine: PythonMachine, function: PythonFunction, name: str) ->
         args = (*function.node.args.posonlyargs, *function.node.args.args, *function.node.args.kwonlyargs)
         nodes = {argument.arg: argument.annotation for argument in args} | {"return": function.node.returns}
         return {key: machine.evaluate(node, function.scope) for key, node in nodes.items() if node is not None}
-    return function.attributes if name == "__dict__" else NotKnown(f"{function.name}.{name}")
+    return function.attributes if name == "__dict__" else _lacking_in_function(machine, function, name)
+
+
+def _lacking_in_function(machine: PythonMachine, function: PythonFunction, name: str) -> NotKnown:
+    """Return what an attribute is that a function does not seem to have.
+
+    :raises Thrown: it certainly has none
+    """
+    is_own = name in _PYTHONS_OWN and name not in _OF_TYPES_ALONE
+    is_modelled = function.scope.module.file is None
+    has_any = not EVERYDAY.issuperset(map(type, function.attributes))
+    if is_own or is_modelled or has_any or function.may_be_replaced or machine.is_speculative:
+        return NotKnown(f"{function.name}.{name}")
+    raise thrown(AttributeError, f"'function' object has no attribute '{name}'")
 
 
 def _of_failure(machine: PythonMachine, failure: PythonError, name: str) -> object:
@@ -569,6 +594,8 @@ _DEFAULTS = {
 def _of_built_in_type(value: type, name: str) -> object:
     if name in {"__name__", "__qualname__"}:
         return value.__name__
+    if name == "__module__" and value.__module__ == "builtins":
+        return value.__module__
     # ``object.__new__(cls)`` and ``Exception.__init__(self, …)`` get objects of the package, which the real methods
     # would refuse.
     if name == "__new__" or value in (object, type, BaseException, Exception):
@@ -578,7 +605,11 @@ def _of_built_in_type(value: type, name: str) -> object:
     member = getattr(value, name, None)
     if isinstance(member, tuple) and is_concrete(member):  # __mro__, __bases__
         return member
-    return HostMethod(value, name) if hasattr(value, name) else NotKnown(f"{value.__name__}.{name}")
+    if hasattr(value, name):
+        return HostMethod(value, name)
+    if value in (object, *_HOSTS) and name not in _PYTHONS_OWN:
+        raise thrown(AttributeError, f"type object '{value.__name__}' has no attribute '{name}'")
+    return NotKnown(f"{value.__name__}.{name}")
 
 
 def _make_from_keys(cls: Class, machine: PythonMachine, args: list[object], kwargs: dict[str, object]) -> object:
@@ -605,7 +636,7 @@ def _of_host(value: object, name: str) -> object:
     if (is_plain and hasattr(value, name)) or (hasattr(type(value), "_fields") and hasattr(type(value), name)):
         member = attempt_operation(name, getattr, value, name)
         return HostMethod(value, name) if callable(member) else member
-    if name.startswith("__") and name not in _CONTAINER_METHODS:
+    if name in _PYTHONS_OWN and name not in _CONTAINER_METHODS:
         return NotKnown(f"{describe_value(value)}.{name}")
     if hasattr(value, name):
         return HostMethod(value, name)
@@ -616,6 +647,21 @@ def _of_host(value: object, name: str) -> object:
     return NotKnown(f"{describe_value(value)}.{name}")
 
 
+_PYTHONS_OWN: Final = frozenset({
+    *(name for kind in (*_HOSTS, type, FunctionType, MethodType) for name in dir(kind) if name.startswith("__")),
+    # Since Python 3.12, 3.13 and 3.14.
+    "__buffer__", "__release_buffer__", "__type_params__", "__static_attributes__", "__firstlineno__", "__annotate__",
+    # What ``abc``, ``dataclasses``, ``enum``, ``functools``, ``typing``, ``warnings`` and the import system set.
+    "__abstractmethods__", "__isabstractmethod__", "__dataclass_fields__", "__dataclass_params__", "__match_args__",
+    "__replace__", "__members__", "__wrapped__", "__final__", "__override__", "__no_type_check__", "__deprecated__",
+    "__orig_bases__", "__orig_class__", "__origin__", "__args__", "__parameters__", "__metadata__", "__supertype__",
+    "__protocol_attrs__", "__non_callable_proto_members__", "__callable_proto_members_only__", "__total__",
+    "__required_keys__", "__optional_keys__", "__readonly_keys__", "__mutable_keys__", "__closed__", "__extra_items__",
+    "__signature__", "__slots__", "__weakref__", "__builtins__", "__loader__", "__spec__", "__path__", "__file__",
+    "__package__", "__cached__",
+})  # fmt: skip
+"""What an object, a class or a function may have that no code of the package gives it."""
+_OF_TYPES_ALONE: Final = frozenset({*dir(type)}.difference(dir(FunctionType)))
 _CONTAINER_METHODS = frozenset({
     "__getitem__", "__setitem__", "__delitem__", "__contains__", "__len__", "__iter__", "__add__", "__eq__",
     "__iadd__", "__iand__", "__imul__", "__ior__", "__isub__", "__ixor__",
@@ -698,7 +744,7 @@ def set_any(value: object) -> None:
         value.open_ = True
     elif isinstance(value, Class):
         value.has_more = True
-    elif isinstance(value, Instance):
+    elif isinstance(value, (Instance, PythonFunction)):
         note_added(value.attributes)  # type: ignore[arg-type]  # its keys are texts, and the mark that it adds
 
 
@@ -731,14 +777,21 @@ def _has_only_slots(machine: PythonMachine, cls: Class, name: str) -> bool:
     for ancestor in cls.ancestry():
         if not isinstance(ancestor, Class):
             continue
-        slots = ancestor.names.get("__slots__")
-        names = [slots] if isinstance(slots, str) else machine.items(slots) if slots is not None else None
-        if names is None or isinstance(names, NotKnown):
-            return False
-        texts = (slot for slot in names if isinstance(slot, str))
-        if {name, "__dict__"} & {name_inside(slot, ancestor.name) for slot in texts}:
+        slots = slots_of(machine, ancestor)
+        if slots is None or name in slots or "__dict__" in slots:
             return False
     return True
+
+
+def slots_of(machine: PythonMachine, cls: Class) -> list[str] | None:
+    """Return the names of the attributes that the ``__slots__`` of a class list; None if it has none, or they are not
+    known.
+    """
+    slots = cls.names.get("__slots__")
+    names = [slots] if isinstance(slots, str) else machine.items(slots) if slots is not None else None
+    if names is None or isinstance(names, NotKnown):
+        return None
+    return [name_inside(slot, cls.name) for slot in names if isinstance(slot, str)]
 
 
 def delete_attribute(machine: PythonMachine, value: object, name: str) -> None:

@@ -181,6 +181,9 @@ class ClassMaking(Statements):
                 own[name] = Wrapped("classmethod", value)
             if isinstance(value, Instance) and (hook := value.cls.find("__set_name__")) is not None:
                 self._set_name(self.bound(hook, value, value.cls), value, made, name)
+        for slot in attributes.slots_of(self, made) or ():
+            if not slot.startswith("__"):  # ``__dict__``, ``__weakref__``
+                own.setdefault(slot, Wrapped("slot", slot))
         enum_.finish_enumeration(self, made)
         # EnumType.__new__ (Lib/enum.py) takes one for itself.
         self._tell_base(made, {key: kwargs[key] for key in kwargs if key != "boundary" or made.enumeration is None})

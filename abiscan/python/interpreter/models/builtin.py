@@ -26,7 +26,7 @@ from abiscan.python.interpreter.iteration import Enumerated, GeneratorObject, La
 from abiscan.python.interpreter.later_builtins import CLASSES, NAMES
 from abiscan.python.interpreter.machine import PythonMachine
 from abiscan.python.interpreter.modelled import LooksAround, Modelled, Native
-from abiscan.python.interpreter.models.namespace import Args, Kwargs, Namespace, native_functions, take_argument
+from abiscan.python.interpreter.models.namespace import Args, Kwargs, Model, Namespace, native_functions, take_argument
 from abiscan.python.interpreter.models.torch_module import (
     OptimizerClass,
     TorchClass,
@@ -69,6 +69,8 @@ def _model_hasattr(machine: PythonMachine, args: Args, _kwargs: Kwargs) -> objec
     args = [*args[:1], *map(as_scalar, args[1:])]
     if len(args) != 2 or not isinstance(args[1], str):
         return NotKnown("hasattr()")
+    if type(args[0]) in _BUILT_IN and args[1] not in _NEWER:
+        return hasattr(args[0], args[1])
     try:
         attribute = machine.get_attribute(args[0], args[1])
     except Thrown as error:
@@ -201,7 +203,7 @@ def _is_instance(machine: PythonMachine, value: object, classes: object) -> obje
         return (
             NotKnown("isinstance()") if any(isinstance(item, NotKnown) for item in (*ancestry, *requested)) else False
         )
-    if isinstance(value, (PythonFunction, Lazy)) and all(isinstance(item, (type, Class)) for item in requested):
+    if isinstance(value, (PythonFunction, Lazy, Bound)) and all(isinstance(item, (type, Class)) for item in requested):
         return object in requested
     # The value is a class itself: an object of its metaclass.
     if isinstance(value, Class) and value.metaclass is not None:
@@ -240,6 +242,10 @@ def _real_class(cls: object) -> object:
 _BUILT_IN: Final = frozenset({
     str, bytes, int, float, complex, bool, type(None), list, dict, set, frozenset, range, tuple,
 })  # fmt: skip
+_NEWER: Final = frozenset({
+    "__buffer__", "__class_getitem__", "__complex__", "__getstate__", "__ior__", "__or__", "__reversed__", "__ror__",
+})  # fmt: skip
+"""The special methods that some of these have since a later Python than the first one that is read for."""
 _KINDS_OF_PYTHON = (
     str,
     bytes,
@@ -267,8 +273,33 @@ def _possible_classes(value: object, classes: list[object]) -> list[object]:
     # A number or a text is no object of a class of torch or numpy: none of those has an ``__instancecheck__`` that says
     # so.
     if isinstance(value, _KINDS_OF_PYTHON) or (isinstance(value, Instance) and not value.cls.is_open()):
-        return [cls for cls in classes if not (isinstance(cls, TorchClass) or _is_of_numpy(cls))]
-    return classes
+        classes = [cls for cls in classes if not (isinstance(cls, TorchClass) or _is_of_numpy(cls))]
+    kind = _kind_of(value)
+    if kind is None:
+        return classes
+    named = [(cls, _type_by_name(cls)) for cls in classes]
+    return [cls if real is None else object for cls, real in named if real is None or issubclass(kind, real)]
+
+
+def _kind_of(value: object) -> type | None:
+    """Return the type that Python gives a value, where that is certain."""
+    if isinstance(value, PythonFunction):
+        is_replaced = value.may_be_replaced or value.scope.module.file is None
+        return None if is_replaced else types.FunctionType
+    if isinstance(value, Bound):
+        return None if _kind_of(value.function) is None else types.MethodType
+    if isinstance(value, Class) and value.metaclass is None and not value.is_open():
+        return type
+    return type(value) if type(value) in _BUILT_IN else None
+
+
+def _type_by_name(cls: object) -> type | None:
+    """Return the type of functions, methods and the like that a name of ``types`` stands for."""
+    module, _, name = cls.name.partition(".") if isinstance(cls, (NotKnown, Native)) else ("", "", "")
+    if isinstance(cls, PythonFunction):
+        module, name = cls.scope.module.name, cls.name
+    real = getattr(types, name, None) if module == "types" else None
+    return real if isinstance(real, type) else None
 
 
 def _is_of_numpy(cls: object) -> bool:
@@ -347,6 +378,19 @@ def _model_isclass(_machine: PythonMachine, args: Args, _kwargs: Kwargs) -> obje
         return True
     is_other = isinstance(value, (TorchModule, PythonModule, PythonFunction)) or is_concrete(value)
     return False if is_other else NotKnown("inspect.isclass()")
+
+
+def _model_getmro(machine: PythonMachine, args: Args, _kwargs: Kwargs) -> object:
+    return machine.get_attribute(args[0], "__mro__") if args else NotKnown("inspect.getmro()")
+
+
+def _make_check_of_type(cls: str) -> Model:
+    """Return a function of ``inspect`` that tells whether a value is of a type that ``types`` names."""
+
+    def check(machine: PythonMachine, args: Args, _kwargs: Kwargs) -> object:
+        return _model_isinstance(machine, [*args[:1], NotKnown(f"types.{cls}")], {})
+
+    return check
 
 
 def _model_isabstract(machine: PythonMachine, args: Args, _kwargs: Kwargs) -> object:
@@ -953,7 +997,17 @@ def _make_inspect(_machine: PythonMachine) -> object:
 
     return Namespace(
         "inspect",
-        {**native_functions("inspect", isclass=_model_isclass, isabstract=_model_isabstract), **signatures.NAMES},
+        {
+            **native_functions(
+                "inspect",
+                isclass=_model_isclass,
+                isabstract=_model_isabstract,
+                getmro=_model_getmro,
+                isfunction=_make_check_of_type("FunctionType"),
+                ismethod=_make_check_of_type("MethodType"),
+            ),
+            **signatures.NAMES,
+        },
     )
 
 

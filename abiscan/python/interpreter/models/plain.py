@@ -10,7 +10,7 @@ from collections import namedtuple
 from collections.abc import Callable
 from typing import Final
 
-from abiscan.python.interpreter.attributes import getter_of
+from abiscan.python.interpreter.attributes import getter_of, of_inner, set_any
 from abiscan.python.interpreter.contexts import AroundBody, Suppress
 from abiscan.python.interpreter.machine import PythonMachine
 from abiscan.python.interpreter.modelled import Ignoring, Modelled, Native
@@ -321,7 +321,7 @@ class Cached(Modelled):
 
     def get_attribute(self, machine: PythonMachine, name: str) -> object:
         """Return an attribute of the function."""
-        return machine.get_attribute(self.function, name)
+        return of_inner(machine, self.function, name)
 
     def call(self, machine: PythonMachine, args: Args, kwargs: Kwargs) -> object:
         """Return what the first call with these arguments gave."""
@@ -361,6 +361,8 @@ def _update_wrapper(machine: PythonMachine, args: Args, kwargs: Kwargs) -> objec
             wrapper.attributes[name] = take(machine, wrapped, name)
         if isinstance(wrapped, PythonFunction):
             wrapper.attributes.update(wrapped.attributes)
+        else:
+            set_any(wrapper)
         wrapper.attributes["__wrapped__"] = wrapped
     return wrapper
 
