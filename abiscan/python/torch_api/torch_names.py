@@ -39,6 +39,14 @@ TYPING_NAMES: Final = frozenset({"Any", "Callable", "Dict", "List", "Optional", 
 """What modules of torch import from ``typing``, and nothing compiled is called."""
 DEVICE_MODULES: Final = frozenset({"xpu", "mps", "mtia", "hpu", "npu", "mlu", "musa", "cpu"})
 """The modules of torch for devices, which other packages may bring where torch has none."""
+_WITH_TYPES: Final = frozenset(
+    f"torch{device}{layout}"
+    for device in ("", ".cuda", *(f".{name}" for name in DEVICE_MODULES))
+    for layout in ("", ".sparse", ".quantized")
+)
+"""The modules that compiled code gives types of tensors and elements (``backend_to_string`` of
+torch/csrc/utils/tensor_types.cpp).
+"""
 
 
 class NameSource(Protocol):
@@ -316,7 +324,7 @@ class TorchNames(Struct):
         # Names with underscores on both sides are Python's own.
         if name.startswith("__") and name.endswith("__"):
             return None
-        if COMPUTED.fullmatch(name) and not self.is_written(f"{owner}.{name}"):
+        if _may_be_computed(owner, name) and not self.is_written(f"{owner}.{name}"):
             return None
         if owner.startswith(CLASS) and _MANGLED.match(name):
             return None
@@ -374,6 +382,11 @@ def lacking_part(names: TorchNames, use: str) -> str | None:
 def list_prefixes(name: str) -> Iterator[str]:
     """Return a dotted name up to each of its parts, the whole last."""
     return itertools.accumulate(name.split("."), "{}.{}".format)
+
+
+def _may_be_computed(owner: str, name: str) -> bool:
+    """Whether a name may be one that compiled code puts together for a module, or a class."""
+    return COMPUTED.fullmatch(name) is not None and (owner in _WITH_TYPES or is_core(owner) or owner.startswith(CLASS))
 
 
 def is_core(module: str) -> bool:

@@ -33,6 +33,24 @@ def test_what_a_module_lists_and_lacks(release: str, *, is_listed: bool) -> None
         assert raised(f"from torch.utils.data {code}", release, torch_version=release) == (text if fails else None)
 
 
+@pytest.mark.parametrize(
+    ("code", "release", "fails"),
+    [
+        # huggingface/transformers#47480.
+        ("from torch.distributed.tensor import DTensor", "2.4.0", True),
+        ("from torch.distributed.tensor import DTensor", "2.5.0", False),
+        # torch/csrc/tensor/python_tensor.cpp makes them; torch 2.13.0 has all of them.
+        ("from torch import FloatTensor, uint1", "2.13.0", False),
+        ("from torch.cuda import FloatTensor", "2.13.0", False),
+        ("import torch.sparse\ntorch.sparse.FloatTensor, torch.cuda.sparse.DoubleTensor", "2.13.0", False),
+    ],
+)
+def test_the_type_of_a_tensor(code: str, release: str, *, fails: bool) -> None:
+    text = "ImportError: cannot import name 'DTensor' from 'torch.distributed.tensor'"
+    message = raised(code, release, torch_version=release)
+    assert message is None if not fails else (message or "").startswith(text)
+
+
 NOPE = "AttributeError: module 'torch' has no attribute 'nope'"
 
 
