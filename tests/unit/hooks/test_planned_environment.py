@@ -5,12 +5,16 @@ from __future__ import annotations
 import os
 import platform
 import subprocess
+import time
 from pathlib import Path
 
 import click.testing
 import pytest
 
 from abiscan.cli import main
+from abiscan.hooks.install import Inspection, Inspector
+from abiscan.hooks.plan import Plan, Planned
+from abiscan.inputs.session import Session
 from tests.elf_builder import exports
 from tests.fakes import extension, install, package_wheel, site_of
 
@@ -115,3 +119,67 @@ def test_a_package_installed_without_its_requirements(python: str, index: Path, 
     else:
         assert "abiscan: upper 1.0 requires lower>=1, which will not be there" in said
         assert imported(python, "upper") == ""
+
+
+def planned(wheel: Path, sha256: str = "") -> Planned:
+    name, version, *_ = wheel.name.split("-")
+    url = f"{wheel.as_uri()}#sha256={sha256}" if sha256 else wheel.as_uri()
+    return Planned(name=name, version=version, url=url, wheel=True, requires=None)
+
+
+def test_what_was_examined_of_a_plan_is_kept_until_anything_changes(
+    python: str, index: Path, environment: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each of the changes makes a real import fail, or pip complain; to change it back gives the first answer again."""
+    site, examined = site_of(environment), list[str]()
+    info = install(site, "lower", {}, requires="", files={"lower/__init__.py": "class Tensor: pass\n"})
+    code = {"upper/__init__.py": "import torch\nfrom lower import Tensor\n"}
+    inspect = Inspector._inspect
+
+    def noted(self: Inspector, plan: Plan, requested: set[str]) -> Inspection:
+        examined.append("")
+        return inspect(self, plan, requested)
+
+    monkeypatch.setattr(Inspector, "_inspect", noted)
+
+    def build(marker: str) -> Path:
+        required = {"Requires-Dist": f"lower>=1\nRequires-Dist: absent; {marker}"}
+        return package_wheel(index, "upper", {}, files=code, metadata=required, tag="py3-none-any")
+
+    def said() -> tuple[str, bool]:
+        """What is said of the plan, and whether it was examined for that."""
+        time.sleep(0.05)  # what has changed within a tick of the clock is never kept
+        examined.clear()
+        folder = tmp_path / f"{time.monotonic_ns()}"
+        folder.mkdir()
+        inspector = Inspector(folder, (), Session(folder=tmp_path / "kept"))
+        inspection = inspector.inspect_plan(Plan(python=python, packages=(planned(wheel),)))
+        lines = [problem.checked_package.error for problem in inspection.problems]
+        return "; ".join([*lines, *inspection.notes]), bool(examined)
+
+    wheel, works = build("python_version < '3'"), ("", True)
+    assert [said(), said()] == [works, ("", False)]
+    for path, new, error in (
+        (site / "lower" / "__init__.py", "", "cannot import name 'Tensor' from 'lower'"),
+        (info / "METADATA", "Metadata-Version: 2.1\nName: lower\nVersion: 0.5\n", "requires lower>=1"),
+    ):
+        old = path.read_text("utf-8")
+        path.write_text(new, "utf-8")
+        text, again = said()
+        assert (error in text, again) == (True, True)
+        assert said() == (text, False)
+        path.write_text(old, "utf-8")
+        assert said() == works
+    wheel = build("python_version > '3'")
+    text, again = said()
+    assert ("requires absent, which will not be there" in text, again) == (True, True)
+
+
+def test_a_plan_with_other_files_is_another_plan(python: str, index: Path, tmp_path: Path) -> None:
+    wheel = package_wheel(index, "upper", {}, files={"upper/__init__.py": "import torch\n"}, tag="py3-none-any")
+    time.sleep(0.05)
+    for number, sha256 in enumerate(("1" * 64, "1" * 64, "2" * 64)):
+        (tmp_path / str(number)).mkdir()
+        inspector = Inspector(tmp_path / str(number), (), Session(folder=tmp_path / "kept"))
+        inspector.inspect_plan(Plan(python=python, packages=(planned(wheel, sha256),)))
+    assert len(list((tmp_path / "kept").glob("*.answer"))) == 2

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -32,6 +33,7 @@ FINDING = Finding(rule="r", effect=Effect.ABORTS, message="ü", evidence=(PROOF,
         frozenset({("x", 1), ("y", 2)}),
         SymbolVersion("libc.so.6", "GLIBC_2.2.5", weak=False),
         TorchVersion("2.13.0+cu130"),
+        Path("folder/x.whl"),
         {Effect.NOTE: FINDING},
         FINDING,
     ],
