@@ -101,6 +101,15 @@ class Examination(Struct, frozen=True, kw_only=True):
         return tuple(item for item in self.broken if item.row.cause is None and not item.own_command)
 
     @property
+    def followers(self) -> dict[str, list[str]]:
+        """The names of what fails for another, by that."""
+        names: dict[str, list[str]] = {}
+        for item in self.broken:
+            if item.row.cause is not None:
+                names.setdefault(item.row.cause, []).append(item.row.name)
+        return names
+
+    @property
     def has_to_ask(self) -> bool:
         """Whether an index is worth asking."""
         return bool(self.to_look_up) or any(item.origin is None for item in self.without_gpu)
@@ -288,7 +297,7 @@ def way_out(examination: Examination, python: str | None, named: str | None, ses
             # pip builds what it plans with: nobody has asked for what is at an address.
             addressed = {str(item.source): why for item in problems if (why := _explain_address(item, environment))}
             tried = [item for item in problems if str(item.source) not in addressed]
-            result = find_remedies(tried, stays.keys(), torch, pip, inspector, limited)
+            result = find_remedies(tried, stays.keys(), torch, pip, inspector, limited, examination.followers)
         stopped = f"the search was stopped after {SECONDS} s of work; abiscan fit {{}} searches to the end"
         unfinished = {str(item.source): stopped.format(item.name) for item in result.unfinished}
         solved = {name for remedy in result.remedies for name in remedy.remedies}

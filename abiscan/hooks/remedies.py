@@ -16,8 +16,8 @@ import signal
 import threading
 import time
 import weakref
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from types import FrameType
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from types import FrameType, MappingProxyType
 from typing import Final
 
 import msgspec.structs
@@ -129,6 +129,7 @@ def find_remedies(
     pip: Pip,
     inspector: Inspector,
     session: Session,
+    followers: Mapping[str, Sequence[str]] = MappingProxyType({}),
 ) -> Remedies:
     """Find what to type: one command for everything that is missing, and for the rest one for each cause, or for
     several that have to change together.
@@ -137,16 +138,20 @@ def find_remedies(
     :param stays: the distributions that no index is to replace, as ``NAME==VERSION``; what they lack may be installed
     :param torch: the full version of the torch that is there
     :param session: one of ``limit_time``, as that of the inspector is
+    :param followers: the canonical names of what fails for each of those that fail for themselves
     """
-    search = _Search(broken, stays, torch, pip, inspector, session)
+    search = _Search(broken, stays, torch, pip, inspector, session, followers)
     begin = time.process_time()
     # One installation for everything takes the least time, unless there is something in it that takes all of it.
     _run_for(SECONDS * 2 / 3, search.install_all)
     is_over = not _run_for(SECONDS - (time.process_time() - begin), search.run)
+    if not is_over:
+        _run_for(SECONDS - (time.process_time() - begin), search.examine_followers)
     search.name_others()
     if is_over:
         search.name_lacking()
-    remedies = sorted(search.list_remedies(), key=lambda remedy: (remedy.bytes or 0) >= _LARGE)
+    found = map(search.add_followers, search.list_remedies())
+    remedies = sorted(found, key=lambda remedy: (remedy.bytes or 0) >= _LARGE)
     solved = {name for remedy in remedies for name in remedy.remedies}
     left = (problem for problem in search.replaceable if is_over and problem.key not in solved)
     return Remedies(remedies=tuple(remedies), unfinished=tuple(left))
@@ -195,8 +200,14 @@ class _Search:
         pip: Pip,
         inspector: Inspector,
         session: Session,
+        followers: Mapping[str, Sequence[str]],
     ) -> None:
         self._broken = broken
+        self._followers = followers
+        self._plans: dict[str, Plan] = {}
+        """The plans of installations that were examined, by their commands."""
+        self._failing_then: dict[str, list[Problem]] = {}
+        """Those that fail for others and still fail after a command."""
         self._torch = torch
         self._pip = pip
         self._inspector = inspector
@@ -209,6 +220,8 @@ class _Search:
         """Installations that there was no time to plan."""
         self._judged = set[str]()
         """Those of which it is known what installing what they lack leads to."""
+        self._outgrown = set[str]()
+        """Those that need another version of something than what stays."""
         self._in_vain = set[tuple[str, frozenset[str]]]()
         """Those that still fail with what they require installed, and what that is."""
         own = (problem for problem in broken if problem.cause is None)
@@ -227,6 +240,42 @@ class _Search:
             elif not any(set(remedy.remedies) & set(other.remedies) for other in found):
                 found.append(remedy)
         return found
+
+    def _list_followers(self, remedy: Remedy) -> list[str]:
+        names = (name for cause in remedy.remedies for name in self._followers.get(cause, ()))
+        return [name for name in dict.fromkeys(names) if name not in remedy.remedies]
+
+    def examine_followers(self) -> None:
+        """Find out what becomes of what fails for others, once these work: it may fail for something else.
+
+        :raises OutOfTimeError: before the end
+        """
+        for remedy in self.list_remedies():
+            followers, plan = self._list_followers(remedy), self._plans.get(remedy.command)
+            if remedy.examined and followers and plan is not None:
+                with contextlib.suppress(InstallerError, InputError):
+                    inspection = self._inspector.inspect_plan(plan, requested={*remedy.remedies, *followers})
+                    failing = [problem for problem in inspection.problems if problem.key in followers]
+                    self._failing_then[remedy.command] = failing
+
+    def add_followers(self, remedy: Remedy) -> Remedy:
+        """Return a remedy with what is known of what fails for the same reason."""
+        followers, failing = self._list_followers(remedy), self._failing_then.get(remedy.command)
+        if not followers or not remedy.examined:
+            return remedy
+        if failing is None:
+            verb = "fails" if len(followers) == 1 else "fail"
+            again = "for the same reason, and then perhaps for another one: run abiscan doctor again"
+            more = f"{listed(followers)} {verb} {again}"
+            return msgspec.structs.replace(remedy, advice="; ".join(filter(None, (remedy.advice, more))))
+        texts = [
+            f"{problem.name} fails then for something else: {problem.checked_package.error}" for problem in failing
+        ]
+        return msgspec.structs.replace(
+            remedy,
+            remedies=(*remedy.remedies, *(name for name in followers if name not in _keys(failing))),
+            advice="; ".join(filter(None, (remedy.advice, *texts))) or None,
+        )
 
     def name_others(self) -> None:
         """Name what several were compiled for, or import a module of, where the time was too short to try it."""
@@ -267,13 +316,16 @@ class _Search:
         :raises OutOfTimeError: before the end
         """
         self._install_others()
-        for replacing in (False, True):
-            for group in self._list_batches(replacing=replacing):
-                self._install_required(group, replacing=replacing)
+        batches = [(replacing, *self._list_batches(replacing=replacing)) for replacing in (False, True)]
+        for replacing, little, _ in batches:
+            self._install_required(little, replacing=replacing)
+        self._upgrade_outgrown()
+        for replacing, _, rest in batches:
+            self._install_required(rest, replacing=replacing)
 
-    def _list_batches(self, *, replacing: bool) -> list[list[Problem]]:
-        """Return the problems in groups that are tried one after the other: those for which little is to be installed
-        first, several at once, so that what takes long takes nothing from them.
+    def _list_batches(self, *, replacing: bool) -> tuple[list[Problem], list[Problem]]:
+        """Return the problems in two groups: those for which little is to be installed, several at once, so that what
+        takes long takes nothing from them, and the rest.
         """
 
         def count_wanted(problems: Sequence[Problem]) -> int:
@@ -285,7 +337,7 @@ class _Search:
                 batches.append([])
             batches[-1].append(problem)
         # What is left takes long anyway.
-        return [batches[0], [*itertools.chain(*batches[1:])]]
+        return batches[0], [*itertools.chain(*batches[1:])]
 
     def run(self) -> None:
         """Look for the rest, what is quick to find first; what has no way out takes nothing from the others.
@@ -357,7 +409,10 @@ class _Search:
                 self._unexamined.append(self._of_proposal(proposals[-1], group))
             raise
         if solution is not None:
-            self._keep(_of_solution(solution, task.names, self._pip))
+            remedy = _of_solution(solution, task.names, self._pip)
+            if proposals and proposals[-1].plan is not None:
+                self._plans[remedy.command] = proposals[-1].plan
+            self._keep(remedy)
 
     def _install_required(self, group: Sequence[Problem], *, replacing: bool) -> None:
         """Install what distributions lack, and the builds of them for this kind of torch, as far as they work then.
@@ -433,12 +488,31 @@ class _Search:
                 continue
             reason = f"another {name} is needed"
             trial = self._examine([word, *self._session.index.words], group, needing, reason)
+            if isinstance(trial, _Refusal):
+                self._outgrown |= {
+                    item.key for item in self._broken if item.other == word or _requires_other(item, name)
+                }
             if not isinstance(trial, _Trial):
                 continue
             failing = {problem.key for problem in trial.inspection.problems}
             working = [problem for problem in group if problem.key not in failing]
             if working and not failing - {problem.key for problem in self._broken}:
                 self._keep(self._describe(working, trial))
+
+    def _upgrade_outgrown(self) -> None:
+        """Install newer versions of what would need an older numpy than others that stay."""
+        group = [item for item in self._unsolved(self.replaceable) if item.key in self._outgrown]
+        while group:
+            words = ["--upgrade", *(item.name for item in group), *self._session.index.words]
+            trial = self._examine(words, group, group, "a newer version is needed")
+            if not isinstance(trial, _Trial) or _keys(trial.inspection.problems) - _keys(self._broken):
+                return
+            failing = _keys(trial.inspection.problems)
+            working = [item for item in group if item.key not in failing]
+            if len(working) == len(group):
+                self._keep(self._describe(group, trial))
+                return
+            group = working
 
     def _is_read(self, name: str, words: Sequence[str]) -> bool:
         self._session.progress(f"looking for builds of {name}")
@@ -543,9 +617,11 @@ class _Search:
             changes = list_changes(trial.plan, of_trial.torch, options, self._session, files=of_trial.files)
         except OutOfTimeError:  # what was examined in time counts, even if nobody knows how large it is
             changes = _list_changes_alone(trial.plan)
+        command = self._pip.format_command(["install", *trial.words])
+        self._plans[command] = trial.plan
         return Remedy(
             remedies=tuple(problem.key for problem in group),
-            command=self._pip.format_command(["install", *trial.words]),
+            command=command,
             changes=changes,
             bytes=_sum_sizes(changes),
         )
@@ -555,6 +631,12 @@ def _is_within(plan: Plan, other: Plan) -> bool:
     """Whether another plan installs all that one does, in the same versions."""
     versions = {(canonicalize_name(item.name), item.version) for item in other.packages}
     return all((canonicalize_name(item.name), item.version) in versions for item in plan.packages)
+
+
+def _requires_other(problem: Problem, name: str) -> bool:
+    """Whether a distribution requires another version of one that is there."""
+    own = (item for item in problem.unmet if canonicalize_name(item.subject.partition(" ")[0]) == problem.key)
+    return any(item.name == name and item.there is not None for item in own)
 
 
 def _names(problem: Problem, name: str) -> bool:

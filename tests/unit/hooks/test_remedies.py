@@ -30,6 +30,8 @@ from abiscan.inputs import interpreter
 from abiscan.inputs.packages import Distribution
 from abiscan.inputs.session import Session
 from abiscan.results.changes import PackageChange
+from abiscan.results.package import ImportFailure, PackageResult, PackageVerdict
+from abiscan.results.verdict import How
 
 EMPTY = WholeEnvironment(python=None, distributions=())
 
@@ -60,6 +62,7 @@ def search(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., rem
         broken: Sequence[str | Problem],
         sizes: dict[str, int] | None = None,
         changes: Callable[..., tuple[PackageChange, ...]] | None = None,
+        followers: dict[str, list[str]] | None = None,
     ) -> remedies.Remedies:
         def inspect(_: Inspector, plan: Plan, requested: set[str]) -> Inspection:
             names = {planned.name for planned in plan.packages}
@@ -76,7 +79,8 @@ def search(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., rem
         monkeypatch.setattr(remedies, "list_changes", changes or all_new)
         session = limit_time(Session(folder=tmp_path))
         inspector = Inspector(tmp_path, (), session)
-        return find_remedies([*map(as_problem, broken)], (), "2.13.0+cpu", Pip("python"), inspector, session)
+        problems = [*map(as_problem, broken)]
+        return find_remedies(problems, (), "2.13.0+cpu", Pip("python"), inspector, session, followers or {})
 
     monkeypatch.setattr(Pip, "plan_install", plan)
     monkeypatch.setattr(Pip, "list_versions", lambda *_: ())
@@ -342,6 +346,52 @@ def test_what_takes_from_another_what_it_requires_is_not_proposed(
     result = search(lambda *_: None if has_time else take_long(), [old, lacking("learns")])
     assert commands_of(result) == {("learns",): ["learns-helper>=1"]}
     assert [remedy.examined for remedy in result.remedies] == [has_time]
+
+
+@pytest.mark.usefixtures("datasets", "planned")
+def test_what_needs_an_older_release_than_others_is_upgraded(search: Callable[..., remedies.Remedies]) -> None:
+    """As h5py that was compiled for numpy 1, and numba that refuses numpy 2, where pandas requires that."""
+    older = Unmet(subject="refuses 1.0", requirement="hub<1.0", name="hub", there="2.4")
+    compiled = msgspec.structs.replace(lacking("compiled"), unmet=(), other="hub<1.0")
+    refuses = msgspec.structs.replace(lacking("refuses"), unmet=(older,))
+    hopeless = msgspec.structs.replace(compiled, name="hopeless")
+
+    def examine(name: str, names: set[str]) -> str | None:
+        return None if name in names and name != "hopeless" else name
+
+    result = search(examine, [compiled, hopeless, refuses])
+    assert commands_of(result) == {("compiled", "refuses"): ["--upgrade", "compiled", "refuses"]}
+
+
+@pytest.mark.parametrize("has_time", [False, True])
+def test_what_becomes_of_those_that_fail_for_another(
+    *, has_time: bool, search: Callable[..., remedies.Remedies], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As confection, which works once pydantic does, and thinc, which was compiled for another numpy."""
+    monkeypatch.setattr(remedies, "SECONDS", 0.3)
+    monkeypatch.setattr(remedies, "_WAITING", 1_000)
+    raises = ImportFailure(how=How.RAISES, exception="ValueError", message="No.", file=None, line=None, cause=None)
+    package = PackageResult(
+        target="thinc", name="thinc", version="1.0", torch=None, torch_build=None, module="thinc",
+        verdict=PackageVerdict.IMPORT_FAILS, error=raises,
+    )  # fmt: skip
+    checked = CheckedPackage(results=(), package=package)
+    fails = msgspec.structs.replace(lacking("thinc"), checked_package=checked)
+
+    def examine(name: str, _: set[str]) -> Problem | None:
+        if name == "thinc" and not has_time:
+            take_long()
+        return fails if name == "thinc" else None
+
+    (remedy,) = search(examine, ["pydantic"], followers={"pydantic": ["confection", "thinc"]}).remedies
+    assert (remedy.remedies, remedy.advice) == (
+        (("pydantic", "confection"), "thinc fails then for something else: ValueError: No.")
+        if has_time
+        else (
+            ("pydantic",),
+            "confection, thinc fail for the same reason, and then perhaps for another one: run abiscan doctor again",
+        )
+    )
 
 
 @pytest.mark.usefixtures("datasets")
