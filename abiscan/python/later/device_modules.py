@@ -16,9 +16,10 @@ from typing import Final, TypeAlias
 from msgspec import Struct
 
 from abiscan.python.language.late_bodies import walk_with
-from abiscan.python.language.nodes import TryStar, child_nodes, walk
+from abiscan.python.language.nodes import TryStar, child_nodes, dotted_name, walk
 from abiscan.python.language.private_names import written_name
 from abiscan.python.later.version_guards import EXITS, words_in
+from abiscan.python.later.version_tests import KnownTorch, truth_of
 from abiscan.python.package.library import PythonCode
 from abiscan.python.package.sources import is_for_users
 from abiscan.python.torch_api.torch_names import TorchNames
@@ -219,15 +220,10 @@ def _attributes_in(statement: ast.stmt, lookup: _Lookup) -> Iterator[ast.Attribu
 
 
 def _truth(test: ast.expr, lookup: _Lookup) -> bool | None:
-    """Whether a condition holds on a CPU that compares the device with texts; None for any other."""
-    if not (isinstance(test, ast.Compare) and len(test.ops) == 1 and getattr(test.left, "id", "") == lookup.device):
-        return None
-    sign, other = test.ops[0], test.comparators[0]
-    if isinstance(sign, (ast.Eq, ast.NotEq)) and isinstance(other, ast.Constant):
-        return (other.value == _CPU) is isinstance(sign, ast.Eq)
-    if isinstance(sign, (ast.In, ast.NotIn)) and isinstance(other, (ast.Tuple, ast.List, ast.Set)):
-        return any(_is_text(item, _CPU) for item in other.elts) is isinstance(sign, ast.In)
-    return None
+    """Whether a condition on the device holds on a CPU; None for any other."""
+    torch = KnownTorch(release=None, facts={lookup.device: _CPU, "torch.cuda.is_available()": False})
+    truth = truth_of(test, torch, lambda _: None, lambda node, _: dotted_name(node))
+    return truth if isinstance(truth, bool) else None
 
 
 def _asks_for_device(test: ast.expr, lookup: _Lookup) -> bool:

@@ -150,7 +150,7 @@ class _Evaluator:
             return node.value
         if isinstance(node, ast.Name):
             return names[node.id] if node.id in names else self._constant(node.id)
-        if isinstance(node, (ast.Tuple, ast.List)):
+        if isinstance(node, (ast.Tuple, ast.List, ast.Set)):
             return tuple(self.value(item, names) for item in node.elts)
         if isinstance(node, ast.Attribute) and node.attr in _ATTRIBUTES:
             value = self.value(node.value, names)
@@ -378,6 +378,10 @@ def _compare(sign: ast.cmpop, left: object, right: object) -> bool | Open:
             return left is None
         if isinstance(sign, (ast.IsNot, ast.NotEq)):
             return left is not None
+    if isinstance(sign, (ast.In, ast.NotIn)):
+        if not isinstance(right, tuple) or EITHER in right:
+            raise _UnclearError
+        return (left in right) is isinstance(sign, ast.In)
     function = COMPARISONS.get(type(sign))
     if function is None:
         raise _UnclearError
