@@ -27,7 +27,6 @@ from abiscan.python.later.version_guards import (
     are_guarding,
     bound_by,
     guards_what_follows,
-    names_release,
     root_of,
     values_in,
     words_in,
@@ -346,12 +345,14 @@ class Mentions:
         """Whether the constructor of a class refuses this torch, as far as is known."""
         for function in cls.body:
             if isinstance(function, ast.FunctionDef) and function.name in _CONSTRUCTORS:
-                values = values_in(function, scope.values)
-                for part in function.body:
-                    if isinstance(part, ast.If) and isinstance(part.body[-1], ast.Raise):
-                        truth = self._truth(part.test, scope)
-                        if truth is True or (truth is None and names_release(part.test, values)):
-                            return True
+                find, values = finder_inside(function, scope.find), values_in(function, scope.values)
+                inside = replace(scope, find=find, values=values)
+                refusing = (part for part in function.body if isinstance(part, ast.If))
+                if any(
+                    isinstance(part.body[-1], ast.Raise) and self._truth(part.test, inside) in {None, True}
+                    for part in refusing
+                ):
+                    return True
         return False
 
     def _statement(self, node: ast.AST, scope: _Scope) -> Iterator[Mention]:

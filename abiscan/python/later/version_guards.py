@@ -17,10 +17,7 @@ from abiscan.python.language.nodes import child_nodes, dotted_name, walk
 from abiscan.python.later.version_tests import EITHER, Truth
 from abiscan.regex import regex
 
-_VERSION_WORDS: Final = (
-    r"version|hasattr|getattr|avail|compat|torch_(?!dtype)|legacy|deprecat|greater|TYPE_CHECKING"
-    r"|(?<![a-z])(?:xpu|mps|mtia|hpu|npu|mlu|musa|xla|rocm|hip)(?![a-z])"
-)
+_VERSION_WORDS: Final = r"version|hasattr|getattr|avail|compat|torch_(?!dtype)|legacy|deprecat|greater"
 _ASKING: Final = regex(_VERSION_WORDS, re.IGNORECASE)
 """What is in the words of conditions that ask which torch it is."""
 _GUARDING_WORDS: Final = (
@@ -38,8 +35,6 @@ _SAYING_TORCH: Final = regex(r"(?<![\w-])(?:py)?torch(?![\w-])|version|cuda|gpu|
 """What a message has that is not about another package alone, such as segmentation-models-pytorch."""
 _SAYING_VERSION: Final = regex(r"version|cuda|gpu|triton|\d\.\d", re.IGNORECASE)
 """What a message has that says which torch is needed."""
-_NAMING_RELEASE: Final = regex(r"torch_\w*(?:\d|version|greater|less|least)|^hasattr$", re.IGNORECASE)
-"""Words for releases of torch, and for nothing else."""
 _IS_TORCH_THERE: Final = regex(
     r"_?(?:is_)?(?:py)?torch_(?:is_)?(?:available|installed)|_?(?:has|have)_(?:py)?torch", re.IGNORECASE
 )
@@ -94,15 +89,8 @@ def asks_by_words(test: ast.AST, values: Collection[str]) -> bool:
     return any(_ASKING.search(word) and not _is_of_any_release(word, values) for word in words_in(test, values))
 
 
-def names_release(test: ast.AST, values: Collection[str]) -> bool:
-    """Whether the words of a condition are about releases of torch, or about what a module has."""
-    return any(_NAMING_RELEASE.search(word) for word in words_in(test, values))
-
-
 def asks_for_version(tests: Sequence[ast.expr], values: Collection[str]) -> bool:
     """Whether conditions ask for a version, by their words or for a name of the module, unless that is given values."""
-    if any(asks_by_words(test, values) for test in tests):
-        return True
     names, waiting = set[str](), list[ast.AST](tests)
     while waiting:
         node = waiting.pop()
@@ -233,7 +221,7 @@ def _checks_values(call: ast.Call, values: Collection[str]) -> bool:
 def is_guard(test: ast.expr, values: Collection[str]) -> bool:
     """Whether a condition may depend on the version of torch, as all may but those about values."""
     try:
-        return are_guarding([test], values) or not _is_about_values(test, values)
+        return not _is_about_values(test, values)
     except RecursionError:  # what is nested this deeply may be anything
         return True
 
@@ -344,7 +332,7 @@ def _is_about_values(test: ast.expr, values: Collection[str]) -> bool:
 def _is_value(node: ast.expr | None, values: Collection[str]) -> bool:
     """Whether an expression is a constant, or computed of values alone."""
     try:
-        return node is not None and not are_guarding([node], values) and _is_made_of(node, values)
+        return node is not None and _is_made_of(node, values)
     except RecursionError:  # one that is nested this deeply is not looked at
         return False
 
@@ -355,7 +343,10 @@ def _is_made_of(node: ast.expr, values: Collection[str]) -> bool:
     if isinstance(node, ast.Name):
         return node.id in values
     if isinstance(node, ast.Attribute):
-        return _is_made_of(node.value, values) or _is_setting(node) or root_of(node) == "torch"
+        if node.attr == "__version__":
+            return False
+        is_of_torch = isinstance(node.value, ast.Name) and node.value.id == "torch"
+        return is_of_torch or _is_made_of(node.value, values) or _is_setting(node)
     if isinstance(node, ast.Subscript):
         is_of_object = isinstance(node.value, ast.Attribute) and getattr(node.value.value, "id", None) in _OBJECT
         return (is_of_object or _is_made_of(node.value, values)) and _is_made_of(node.slice, values)
