@@ -466,9 +466,8 @@ class _Search:
         """Note what still fails with all that it requires: it needs something else, unless what was replaced for others
         is the reason.
         """
-        search_path = interpreter.search_path(self._pip.python)
-        names = (canonicalize_name(item.name) for item in trial.plan.packages)
-        replaced = {name for name in names if packages.find_installed(name, search_path) is not None}
+        changes = _list_changes_alone(trial.plan)
+        replaced = {canonicalize_name(change.name) for change in changes if change.before is not None}
         self._in_vain |= {
             (item.key, self._words_for(item, replacing=replacing))
             for item in failing

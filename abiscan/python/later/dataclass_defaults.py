@@ -16,7 +16,6 @@ from abiscan.python.language.scan import FROM
 from abiscan.python.language.sole_bindings import sole_bindings
 from abiscan.python.package.library import PythonCode
 from abiscan.python.package.model import PythonLine, PythonNeed, World
-from abiscan.python.package.sources import is_for_users
 from abiscan.regex import regex
 
 _REJECTING: Final[MinorVersion] = (3, 11)
@@ -40,7 +39,7 @@ def default_needs(code: PythonCode, world: World) -> Iterator[PythonNeed]:
         return
     files = code.sources_with(b"dataclass")
     classes = {cls for file in files for cls in _WITHOUT_BASES.findall(b"\n" + code.source(file))}
-    for file in filter(is_for_users, files):
+    for file in filter(code.is_for_users, files):
         tree = code.tree(file) if _may_have_such(code.source(file), classes) else None
         for line, field, cls in _rejected(tree, _imported_without_hash(code, file, tree)) if tree else ():
             full = cls if "." in cls else f"{_module_of(file)}.{cls}"

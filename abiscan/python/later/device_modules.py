@@ -21,7 +21,6 @@ from abiscan.python.language.private_names import written_name
 from abiscan.python.later.version_guards import EXITS, words_in
 from abiscan.python.later.version_tests import KnownTorch, truth_of
 from abiscan.python.package.library import PythonCode
-from abiscan.python.package.sources import is_for_users
 from abiscan.python.torch_api.torch_names import TorchNames
 from abiscan.regex import regex
 
@@ -65,7 +64,7 @@ class _Lookup(Struct, frozen=True, kw_only=True):
 
 def uses_on_cpus(code: PythonCode, names: TorchNames) -> Iterator[DeviceUse]:
     """Yield the uses of what this torch has for CUDA alone, by code that may run on CPUs."""
-    for file in filter(is_for_users, code.sources_with(_LOOKED_UP)):
+    for file in filter(code.is_for_users, code.sources_with(_LOOKED_UP)):
         tree = code.tree(file)
         if tree is not None:
             with suppress(RecursionError):  # what is nested this deeply is not looked at

@@ -22,7 +22,7 @@ from abiscan.python.package.import_time import (
 )
 from abiscan.python.package.library import PythonCode
 from abiscan.python.package.model import Answer, PythonLine
-from abiscan.python.package.sources import is_for_users, names_distribution, specifier_of
+from abiscan.python.package.sources import names_distribution, specifier_of
 from abiscan.python.torch_api.torch_names import TorchNames
 from abiscan.regex import regex
 
@@ -105,7 +105,7 @@ def dropped_imports(code: PythonCode, torch: str | None, names: TorchNames | Non
             modules.append(dropped.through[0])
         for module in modules:
             word = module.rpartition(".")[2].encode()
-            files = list(filter(is_for_users, code.sources_with(word)))
+            files = list(filter(code.is_for_users, code.sources_with(word)))
             if not files or _is_put(code, dropped.module) or _is_kept(code, dropped, torch):
                 continue
             lines = [line for file in files for line in _imports_of(code, file, module)]

@@ -26,7 +26,6 @@ from abiscan.python.later.version_names import finder_inside
 from abiscan.python.later.version_questions import TESTS, asks, decides, is_choice, is_type_checking, not_raised_again
 from abiscan.python.later.version_tests import Find
 from abiscan.python.package.library import PythonCode
-from abiscan.python.package.sources import is_for_users
 from abiscan.regex import regex
 
 MOST_PARSED: Final = 2_000_000
@@ -172,7 +171,7 @@ class Callers:
 
     def _go_through(self, part: _Part) -> None:
         # What tests do under any condition says nothing; what they ask torch for does.
-        counts = is_for_users(part.file)
+        counts = self._code.is_for_users(part.file)
         values = self._settled.marks_among(walk(part.node), part.file)
         find = self._settled.find_in(part.file)
         for word, guarded, asked, is_called in self._guarded_words(part.node, find, values, part.foreign):
@@ -369,7 +368,7 @@ def _open_modules(
             (in_functions if line.nested else plain[file]).extend(targets)
     always_there = _reached((*_files_run_by(code, code.modules), *imported), plain)
     maybe_there, maybe_later = _reached(conditional, plain), _reached((*conditional, *in_functions), plain)
-    sources = frozenset(filter(is_for_users, code.sources))
+    sources = frozenset(filter(code.is_for_users, code.sources))
     # What users may import imports the rest.
     there, later = (_reached(always_there | (sources - maybe), plain) for maybe in (maybe_there, maybe_later))
     return there, later

@@ -15,7 +15,6 @@ from abiscan.python.language.nodes import TryStar, child_nodes
 from abiscan.python.language.refusals import PassedArguments, parse_parameters, refusal
 from abiscan.python.later.mentions import LaterUse, possible_call
 from abiscan.python.package.library import PythonCode
-from abiscan.python.package.sources import is_for_users
 from abiscan.python.torch_api.torch_names import Callee, TorchNames
 from abiscan.regex import regex
 
@@ -59,7 +58,7 @@ def _sources_that_may_keep(code: PythonCode, words: Iterable[str], gone: Mapping
     for word in words:
         quoted = re.compile(rf"{re.escape(word)}[\"']\s*:".encode())
         ends = (f"{word}'".encode(), f'{word}"'.encode())
-        for file in filter(is_for_users, {file for end in ends for file in code.sources_with(end)}):
+        for file in filter(code.is_for_users, {file for end in ends for file in code.sources_with(end)}):
             source = code.source(file)
             if any(_has_keys_near(source, match, gone) for match in quoted.finditer(source)):
                 yield file

@@ -22,7 +22,6 @@ from abiscan.python.language.written import write_expression
 from abiscan.python.later.kept_values import kept_and_asked
 from abiscan.python.package.library import PythonCode
 from abiscan.python.package.model import PythonLine
-from abiscan.python.package.sources import is_for_users
 from abiscan.python.torch_api.changed_defaults import LOAD, leaves_out
 from abiscan.python.torch_api.torch_names import TorchNames
 from abiscan.regex import regex
@@ -64,7 +63,7 @@ def refuses_objects(names: TorchNames) -> bool:
 
 def open_loads(code: PythonCode) -> Iterator[PythonLine]:
     """Yield where code loads files by the default, and takes objects from them."""
-    files = [file for file in code.files_using(LOAD.function) if is_for_users(file)]
+    files = [file for file in code.files_using(LOAD.function) if code.is_for_users(file)]
     if not files or any(map(code.sources_with, LOAD.handled)):
         return
     # Who passes it in one place of a module knows it in the others of that.

@@ -16,7 +16,6 @@ from abiscan.python.language.bound_names import full_name, names_bound_by
 from abiscan.python.language.nodes import child_nodes, walk
 from abiscan.python.later.version_guards import EXITS, are_guarding, asks_by_words
 from abiscan.python.package.library import PythonCode
-from abiscan.python.package.sources import is_for_users
 from abiscan.python.torch_api.torch_names import TorchNames
 from abiscan.regex import regex
 
@@ -68,7 +67,7 @@ def base_questions(code: PythonCode, names: TorchNames) -> Iterator[BaseQuestion
     for lost in _LOST:
         if names.has(lost.module, lost.successor) is not True:
             continue
-        files = [file for file in code.files_using(lost.full_name) if is_for_users(file)]
+        files = [file for file in code.files_using(lost.full_name) if code.is_for_users(file)]
         if not files or _is_handled(code, lost):
             continue
         no_longer = tuple(_made_like_it(lost, names))

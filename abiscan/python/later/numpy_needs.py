@@ -22,7 +22,6 @@ from abiscan.python.language.scan import Outline
 from abiscan.python.later.mentions import LaterUse
 from abiscan.python.package.library import PythonCode
 from abiscan.python.package.model import Answer, PythonLine, World
-from abiscan.python.package.sources import is_for_users
 from abiscan.python.torch_api.torch_names import Companions, TorchNames
 from abiscan.python.torch_api.torch_texts import release_of
 from abiscan.regex import regex
@@ -88,7 +87,7 @@ def _names_that_went(code: PythonCode, allowed: Mapping[str, TorchNames]) -> Ite
     oldest, *_, newest = allowed.values()
     lines: dict[str, dict[PythonLine, None]] = {}
     calls: dict[str, dict[LaterUse, None]] = {}
-    for file in filter(is_for_users, code.sources):
+    for file in filter(code.is_for_users, code.sources):
         uses = code.companion_uses(file, _NUMPY)
         lacking = {name for name in map(newest.first_lacking, uses) if name and oldest.first_lacking(name) is None}
         went = {name for name in lacking if newest.was_there(name) and not _is_asked_for(code, name.rpartition(".")[2])}
@@ -297,14 +296,14 @@ def _has_numpy(code: PythonCode) -> bool:
     """Whether numpy is there wherever a package is used: without it, what needs an array fails with any torch."""
     return code.requires(_NUMPY) or any(
         line.module.partition(".")[0] == _NUMPY and not line.nested
-        for file in filter(is_for_users, code.sources_with(b"numpy"))
+        for file in filter(code.is_for_users, code.sources_with(b"numpy"))
         for line in code.outline(file).imports
     )
 
 
 def _line_with_an_array(code: PythonCode) -> PythonLine | None:
     """Return the first line that surely makes an array of a tensor, or a tensor of an array."""
-    for file in filter(is_for_users, code.sources):
+    for file in filter(code.is_for_users, code.sources):
         source = code.source(file)
         imported = _imported(code.outline(file)) if _TO_NUMPY.search(source) else ()
         if "torch" not in imported or not _OTHER_TENSORS.isdisjoint(imported):

@@ -14,7 +14,6 @@ from abiscan.python.language.nodes import walk
 from abiscan.python.language.refusals import PassedArguments, refusal
 from abiscan.python.later.mentions import LaterUse, possible_call
 from abiscan.python.package.library import PythonCode
-from abiscan.python.package.sources import is_for_users
 from abiscan.python.torch_api.torch_names import TorchNames
 from abiscan.regex import regex
 
@@ -38,7 +37,7 @@ def passed_defaults(code: PythonCode, names: TorchNames) -> Iterator[LaterUse]:
     # Who takes it out again has its name as a text.
     if error is None or code.sources_with(_KEYWORD.encode()):
         return
-    for file in filter(is_for_users, code.sources_with(_TEXT)):
+    for file in filter(code.is_for_users, code.sources_with(_TEXT)):
         tree = code.tree(file)
         nodes = list(walk(tree)) if tree else []
         expanded = {_name_of(node.value) for node in nodes if isinstance(node, ast.keyword) and node.arg is None}

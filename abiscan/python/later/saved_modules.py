@@ -16,7 +16,6 @@ from abiscan.python.language.nodes import walk
 from abiscan.python.later.loaded_files import names_of
 from abiscan.python.package.library import PythonCode
 from abiscan.python.package.model import PythonLine
-from abiscan.python.package.sources import is_for_users
 from abiscan.python.torch_api.changed_defaults import kept_as_modules, used_as_modules
 from abiscan.python.torch_api.torch_names import TorchNames
 
@@ -48,7 +47,7 @@ def added_attributes(names: TorchNames) -> tuple[AddedAttribute, ...]:
 
 def loads_of_modules(code: PythonCode) -> Iterator[PythonLine]:
     """Yield where code loads what it uses as a module."""
-    for file in filter(is_for_users, code.files_using(LOAD)):
+    for file in filter(code.is_for_users, code.files_using(LOAD)):
         tree = code.tree(file)
         if tree is not None:
             names = names_of(tree, "load")

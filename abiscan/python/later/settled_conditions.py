@@ -39,7 +39,6 @@ from abiscan.python.later.version_guards import (
 from abiscan.python.later.version_names import full_name_found, module_finder
 from abiscan.python.later.version_tests import EITHER, VERSION, Find, FullName, Truth, truth_of
 from abiscan.python.package.library import PythonCode
-from abiscan.python.package.sources import is_for_users
 from abiscan.python.torch_api.torch_names import TorchNames
 from abiscan.regex import regex
 
@@ -148,7 +147,7 @@ class SettledConditions:
         """Whether the package says that this torch is none, since it is too old: ``torch_version >= "2.6"``."""
         if flag not in self._denying:
             self._denying[flag] = False  # for those that are made of each other
-            named = (file for file in self._code.sources_with(flag.encode()) if is_for_users(file))
+            named = (file for file in self._code.sources_with(flag.encode()) if self._code.is_for_users(file))
             files = [file for file in named if _may_make(self._code.source(file), flag.encode())]
             self._denying[flag] = any(
                 self._is_denied(value) for file in files for value in _made_of(flag, self._code.tree(file))
@@ -232,7 +231,7 @@ class SettledConditions:
         """Return the sources that mention a name; none if they are too large."""
         # Ten times as fast as with ``\b`` before the name.
         word = re.compile(rb"%b(?<!\w%b)\b" % (re.escape(name.encode()), re.escape(name.encode())))
-        named = (file for file in self._code.sources_with(name.encode()) if is_for_users(file))
+        named = (file for file in self._code.sources_with(name.encode()) if self._code.is_for_users(file))
         files = [file for file in named if word.search(self._code.source(file))]
         return files if sum(len(self._code.source(file)) for file in files) <= _MOST_PARSED else []
 

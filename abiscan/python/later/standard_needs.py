@@ -18,7 +18,6 @@ from abiscan.python.package import standard
 from abiscan.python.package.import_time import evaluated, reached_sources, run_whatever_happens
 from abiscan.python.package.library import PythonCode
 from abiscan.python.package.model import Answer, PythonLine, PythonNeed, World
-from abiscan.python.package.sources import is_for_users
 
 _SETUPTOOLS: Final = Version("2.4")
 """The first torch whose metadata require setuptools on Python 3.12, which brings ``distutils``."""
@@ -39,7 +38,7 @@ def standard_needs(code: PythonCode, world: World) -> Iterator[PythonNeed]:
     newest = world.newest_python
     if newest is None:
         return
-    files = filter(is_for_users, code.with_lost)
+    files = filter(code.is_for_users, code.with_lost)
     losses = [loss for file in files for loss in _losses(code, file, world.torch_version) if loss.below <= newest]
     reached = reached_sources(code) if losses else set()
     first = min((loss for loss in losses if loss.file in reached), key=lambda loss: loss.below, default=None)

@@ -15,7 +15,6 @@ from abiscan.python.language.bound_names import full_name
 from abiscan.python.language.nodes import walk
 from abiscan.python.later.mentions import LaterUse, make_origins
 from abiscan.python.package.library import PythonCode
-from abiscan.python.package.sources import is_for_users
 from abiscan.python.torch_api.changed_defaults import ChangedDefault
 from abiscan.python.torch_api.torch_classes import DEFINED_AS
 from abiscan.python.torch_api.torch_names import TorchNames
@@ -44,7 +43,7 @@ def uninitialised_optimizers(code: PythonCode, names: TorchNames) -> Iterator[La
     if names.has(*UNINITIALISED.sign) is not True or code.sources_with(_HOOKS.encode()):
         return
     uses = {name for name in code.all_torch_uses if DEFINED_AS.get(name, name) == _BASE}
-    files = {file for use in uses for file in code.files_using(use) if is_for_users(file)}
+    files = {file for use in uses for file in code.files_using(use) if code.is_for_users(file)}
     for file in sorted(files):
         tree = code.tree(file)
         if tree is None:

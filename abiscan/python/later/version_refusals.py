@@ -17,7 +17,6 @@ from abiscan.python.language.nodes import walk
 from abiscan.python.later.version_names import finder_inside, full_name_found, module_finder
 from abiscan.python.later.version_tests import Find, KnownTorch, truth_of
 from abiscan.python.package.library import PythonCode
-from abiscan.python.package.sources import is_for_users
 from abiscan.regex import regex
 
 _IF: Final = regex(rb"\n[ \t]+if ([^\n]{1,400})")
@@ -45,7 +44,7 @@ class OwnRefusal(Struct, frozen=True, order=True, kw_only=True):
 
 def own_refusals(code: PythonCode, torch: KnownTorch) -> Iterator[OwnRefusal]:
     """Yield the functions that refuse a torch."""
-    for file in filter(is_for_users, code.sources):
+    for file in filter(code.is_for_users, code.sources):
         lines = _lines_that_may_refuse(code.source(file))
         tree = code.tree(file) if lines else None
         if tree is not None:

@@ -205,3 +205,11 @@ def test_functions_without_such_a_line_are_not_parsed(monkeypatch: pytest.Monkey
     source = f"{PARSED}def before(x):\n{filler}{refusing}async def after(x):\n{filler}"
     assert refusals({"pack/a.py": source, "pack/__init__.py": ""}) == [SAYS]
     assert parsed == ["f"]
+
+
+@pytest.mark.parametrize("is_imported", [True, False])
+def test_a_folder_of_programs_counts_if_the_package_imports_it(*, is_imported: bool) -> None:
+    """As in ``vietocr/tool``."""
+    imports = "from .tool import predictor\n" if is_imported else ""
+    files = {"pack/__init__.py": imports, "pack/tool/__init__.py": "", "pack/tool/predictor.py": f"{ASKS}{REFUSES}"}
+    assert refusals(files) == [SAYS] * is_imported
