@@ -9,7 +9,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from abiscan.python.importing.certainty import is_certain
-from abiscan.python.importing.runs import WITH_LARGE_BODIES, Run, Runs, load_everything
+from abiscan.python.importing.runs import WITH_ALL_BODIES, WITH_LARGE_BODIES, Run, Runs, load_everything
 from abiscan.python.interpreter.machine import Choices, Decision, Spot, Turn
 from abiscan.python.interpreter.values import Why
 from abiscan.python.package.model import PROCESS_ENDS, Answer, ImportOutcome, Load, Raised, UsualEnd
@@ -46,6 +46,9 @@ def explore_with_large_bodies(runs: Runs, module: str) -> Explored:
     # Without any, or where nothing is unknown, it does what a run does that passes over them.
     if _is_known(once) or not once.trace.passed_over:
         return _explore_from(runs, module, once)
+    with_all = _run_with_all(runs, module, once)
+    if with_all is not None:
+        return _explore_from(runs, module, with_all)
     # The other paths pass over them, unless one of them loads something, hands out a function that does, or raises what
     # is no mistake of the reading.
     explored = explore_import(runs, module)
@@ -58,6 +61,18 @@ def explore_with_large_bodies(runs: Runs, module: str) -> Explored:
     if once.raised is Answer.UNKNOWN or is_same or _is_mistaken(with_large, once):
         return explored
     return replace(_explore_from(with_large, module, once), with_large_bodies=True)
+
+
+def _run_with_all(runs: Runs, module: str, once: Run) -> Run | None:
+    """Return a run of all large bodies in which nothing is unknown; None if there is none, or no need for it.
+
+    :param once: the run of those that are run in few steps
+    """
+    # An import that takes long, and ends by mistake without them, may lack what they do.
+    if once.raised is not Answer.UNKNOWN or not _is_mistaken(runs, runs.run(module)):
+        return None
+    with_all = runs.of(WITH_ALL_BODIES).run(module)
+    return with_all if _is_known(with_all) else None
 
 
 def _is_known(run: Run) -> bool:
@@ -124,7 +139,8 @@ def _explore_from(
 
 def ends_unknown(runs: Runs, module: str) -> bool:
     """Whether it is not known how an import ends, by as few runs as show it."""
-    if _is_known(runs.of(WITH_LARGE_BODIES).run(module)):
+    once = runs.of(WITH_LARGE_BODIES).run(module)
+    if _is_known(once) or _run_with_all(runs, module, once) is not None:
         return False
     first = runs.run(module)
     if first.raised is Answer.UNKNOWN:

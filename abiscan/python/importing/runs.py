@@ -69,17 +69,18 @@ class WorldKind(Struct, frozen=True, kw_only=True):
     :ivar world: what makes such a world of the target's, which gives other answers
     :ivar decides: returns what decides all answers in such a world of the target's; None if only asking it tells
     :ivar goes_on: whether other tasks go on where the import of a module has ended
-    :ivar large_bodies: whether large bodies are run, too, that seem to do nothing which matters
+    :ivar large_bodies: for how many steps large bodies are run, too, that seem to do nothing which matters
     """
 
     world: Callable[[World], World]
     decides: Callable[[World], Hashable] | None = None
     goes_on: bool = False
-    large_bodies: bool = False
+    large_bodies: int = 0
 
 
 AS_IT_IS: Final = WorldKind(world=lambda world: world)
-WITH_LARGE_BODIES: Final = WorldKind(world=AS_IT_IS.world, large_bodies=True)
+WITH_LARGE_BODIES: Final = WorldKind(world=AS_IT_IS.world, large_bodies=STEPS_WITH_LARGE_BODIES)
+WITH_ALL_BODIES: Final = WorldKind(world=AS_IT_IS.world, large_bodies=sys.maxsize)
 
 
 class RunCache(Struct, kw_only=True):
@@ -189,8 +190,7 @@ class Runs:
             machine = self._ended.pop(after, None)
             if machine is None:
                 machine = PythonInterpreter(self.library, self.world(), choices or {}, self._limits)
-                if self._kind.large_bodies:
-                    machine.most_steps_with_large_bodies = STEPS_WITH_LARGE_BODIES
+                machine.most_steps_with_large_bodies = machine.large_bodies_until = self._kind.large_bodies
             world, before = machine.world, machine.steps
             machine.calls.used, machine.calls.steps = {}, 0
             with counted_by(machine.count_steps), deep_calls():

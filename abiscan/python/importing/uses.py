@@ -14,7 +14,7 @@ from msgspec import Struct
 from abiscan.python.importing.runs import Run, Runs, WorldKind, load_everything
 from abiscan.python.interpreter.conventions import fits_target, parts_named_by
 from abiscan.python.interpreter.imports import PythonInterpreter
-from abiscan.python.interpreter.machine import Attempt, Exhausted, ProcessEnded, Unreadable
+from abiscan.python.interpreter.machine import STEPS_WITH_LARGE_BODIES, Attempt, Exhausted, ProcessEnded, Unreadable
 from abiscan.python.interpreter.questions import AskedWorld
 from abiscan.python.interpreter.values import Class, NotKnown, PythonFunction, PythonModule, Thrown, Why
 from abiscan.python.package.library import PythonCode
@@ -107,7 +107,7 @@ class RefusingWorld(AllLoadWorld):
 
 
 ALL_LOAD: Final = WorldKind(world=AllLoadWorld, goes_on=True)
-ALL_LOAD_WITH_LARGE_BODIES: Final = WorldKind(world=AllLoadWorld, large_bodies=True)
+ALL_LOAD_WITH_LARGE_BODIES: Final = WorldKind(world=AllLoadWorld, large_bodies=STEPS_WITH_LARGE_BODIES)
 
 
 def with_other_torch(torch: OtherTorch) -> WorldKind:

@@ -6,7 +6,7 @@ import ast
 from collections.abc import Callable
 from functools import partial
 from pathlib import PurePath
-from types import FunctionType, MethodType
+from types import FunctionType
 from typing import Any, Final, TypeGuard
 
 from msgspec.structs import replace
@@ -321,7 +321,7 @@ def _attribute_beyond_package(machine: PythonMachine, value: object, cls: Class,
     # the package, no slot, and no statement that may not have run.
     if (
         cls.is_open()
-        or name in _PYTHONS_OWN
+        or name in _OF_OBJECTS
         or machine.is_speculative
         or cls.host() is not None
         or cls.names.get("__slots__")
@@ -377,7 +377,7 @@ def _of_class(machine: PythonMachine, cls: Class, name: str) -> object:
     if hook is not None:
         return machine.call(machine.bound(hook, cls, cls.metaclass), [name], {})
     is_open = cls.is_open() or (cls.metaclass is not None and cls.metaclass.is_open())
-    if is_open or name in _PYTHONS_OWN or machine.is_speculative:
+    if is_open or name in _OF_CLASSES or machine.is_speculative:
         return NotKnown(f"{cls.name}.{name}")
     raise thrown(AttributeError, f"type object '{cls.name}' has no attribute '{name}'")
 
@@ -472,10 +472,9 @@ def _lacking_in_function(machine: PythonMachine, function: PythonFunction, name:
 
     :raises Thrown: it certainly has none
     """
-    is_own = name in _PYTHONS_OWN and name not in _OF_TYPES_ALONE
     is_modelled = function.scope.module.file is None
     has_any = not EVERYDAY.issuperset(map(type, function.attributes))
-    if is_own or is_modelled or has_any or function.may_be_replaced or machine.is_speculative:
+    if name in _OF_FUNCTIONS or is_modelled or has_any or function.may_be_replaced or machine.is_speculative:
         return NotKnown(f"{function.name}.{name}")
     raise thrown(AttributeError, f"'function' object has no attribute '{name}'")
 
@@ -607,7 +606,7 @@ def _of_built_in_type(value: type, name: str) -> object:
         return member
     if hasattr(value, name):
         return HostMethod(value, name)
-    if value in (object, *_HOSTS) and name not in _PYTHONS_OWN:
+    if value in (object, *_HOSTS) and name not in _OF_CLASSES:
         raise thrown(AttributeError, f"type object '{value.__name__}' has no attribute '{name}'")
     return NotKnown(f"{value.__name__}.{name}")
 
@@ -636,7 +635,7 @@ def _of_host(value: object, name: str) -> object:
     if (is_plain and hasattr(value, name)) or (hasattr(type(value), "_fields") and hasattr(type(value), name)):
         member = attempt_operation(name, getattr, value, name)
         return HostMethod(value, name) if callable(member) else member
-    if name in _PYTHONS_OWN and name not in _CONTAINER_METHODS:
+    if name.startswith("__") and name not in _CONTAINER_METHODS and (name in _GIVEN or hasattr(value, name)):
         return NotKnown(f"{describe_value(value)}.{name}")
     if hasattr(value, name):
         return HostMethod(value, name)
@@ -647,10 +646,10 @@ def _of_host(value: object, name: str) -> object:
     return NotKnown(f"{describe_value(value)}.{name}")
 
 
-_PYTHONS_OWN: Final = frozenset({
-    *(name for kind in (*_HOSTS, type, FunctionType, MethodType) for name in dir(kind) if name.startswith("__")),
-    # Since Python 3.12, 3.13 and 3.14.
+_GIVEN: Final = frozenset({
+    # Since Python 3.8 to 3.14, on objects of some types.
     "__buffer__", "__release_buffer__", "__type_params__", "__static_attributes__", "__firstlineno__", "__annotate__",
+    "__class_getitem__", "__complex__", "__getstate__", "__or__", "__ror__", "__ior__", "__reversed__",
     # What ``abc``, ``dataclasses``, ``enum``, ``functools``, ``typing``, ``warnings`` and the import system set.
     "__abstractmethods__", "__isabstractmethod__", "__dataclass_fields__", "__dataclass_params__", "__match_args__",
     "__replace__", "__members__", "__wrapped__", "__final__", "__override__", "__no_type_check__", "__deprecated__",
@@ -658,10 +657,12 @@ _PYTHONS_OWN: Final = frozenset({
     "__protocol_attrs__", "__non_callable_proto_members__", "__callable_proto_members_only__", "__total__",
     "__required_keys__", "__optional_keys__", "__readonly_keys__", "__mutable_keys__", "__closed__", "__extra_items__",
     "__signature__", "__slots__", "__weakref__", "__builtins__", "__loader__", "__spec__", "__path__", "__file__",
-    "__package__", "__cached__",
+    "__package__", "__cached__", "__annotations__", "__module__",
 })  # fmt: skip
-"""What an object, a class or a function may have that no code of the package gives it."""
-_OF_TYPES_ALONE: Final = frozenset({*dir(type)}.difference(dir(FunctionType)))
+"""What a value may have that no code of the package gives it, besides what all of its kind have."""
+_OF_OBJECTS: Final = _GIVEN.union(dir(object))
+_OF_CLASSES: Final = _GIVEN.union(dir(type))
+_OF_FUNCTIONS: Final = _GIVEN.union(dir(FunctionType))
 _CONTAINER_METHODS = frozenset({
     "__getitem__", "__setitem__", "__delitem__", "__contains__", "__len__", "__iter__", "__add__", "__eq__",
     "__iadd__", "__iand__", "__imul__", "__ior__", "__isub__", "__ixor__",

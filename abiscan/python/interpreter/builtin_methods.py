@@ -37,6 +37,7 @@ from abiscan.python.interpreter.values import (
     VIEWS,
     Class,
     Instance,
+    MoreItems,
     NotKnown,
     PythonError,
     RemainingItems,
@@ -319,10 +320,10 @@ def sort_values(machine: PythonMachine, values: list[object], _args: list[object
     """Return ``sorted(values, key=…, reverse=…)``."""
     key = kwargs.get("key")
     keys = values if key is None else [machine.call(key, [value], {}) for value in values]
-    if any(map(special.is_own, keys)):
-        return _by_comparing(machine, values, keys, reverse=bool(kwargs.get("reverse")))
-    if not is_concrete(keys):
+    if known_length(values) is None:
         return NotKnown("sorted()")
+    if not is_concrete(keys):
+        return _by_comparing(machine, values, keys, reverse=bool(kwargs.get("reverse")))
     order = attempt_exactly(
         "sorted()",
         lambda *plain_keys: sorted(
@@ -334,7 +335,7 @@ def sort_values(machine: PythonMachine, values: list[object], _args: list[object
 
 
 def _by_comparing(machine: PythonMachine, values: list[object], keys: list[object], *, reverse: bool) -> object:
-    """Return values in the order of their keys, which classes of the package compare."""
+    """Return values in the order of their keys, which classes of the package may compare."""
     # Insertion sort. A value moves to the left only past those that it is less than, so equal ones keep their order, as
     # in list.sort; and as there, ``reverse`` sorts the reversed list and reverses the result.
     order: list[int] = []
@@ -427,6 +428,32 @@ def _set_add(machine: PythonMachine, value: object, args: list[object], _kwargs:
     return None
 
 
+def _set_update(machine: PythonMachine, value: object, args: list[object], kwargs: dict[str, object]) -> object:
+    return _for_items(machine, value, args, kwargs, "update", _set_add)
+
+
+def _set_difference_update(
+    machine: PythonMachine, value: object, args: list[object], kwargs: dict[str, object]
+) -> object:
+    return _for_items(machine, value, args, kwargs, "difference_update", _set_discard)
+
+
+def _for_items(
+    machine: PythonMachine, value: object, args: list[object], kwargs: dict[str, object], name: str, method: Method
+) -> object:
+    """Do to a set, for the items of each argument, what the method for one of them does."""
+    assert isinstance(value, set)
+    if is_concrete(value) and is_concrete(args):
+        return attempt_operation(f"set.{name}()", getattr(value, name), *args)
+    for items in map(machine.items, args):
+        for item in [items] if isinstance(items, NotKnown) else items:
+            if isinstance(item, MoreItems) or item is items:
+                note_call(value, name)
+            else:
+                method(machine, value, [item], kwargs)
+    return None
+
+
 def _model_format(machine: PythonMachine, value: object, args: list[object], kwargs: dict[str, object]) -> object:
     """Execute ``str.format`` with objects of the package, whose own methods make their texts."""
     if not isinstance(value, str) or may_format_grow(value):
@@ -488,6 +515,8 @@ _METHODS: dict[tuple[type, str], Method] = {
     (set, "add"): _set_add,
     (set, "discard"): _set_discard,
     (set, "remove"): _set_remove,
+    (set, "update"): _set_update,
+    (set, "difference_update"): _set_difference_update,
 }
 
 

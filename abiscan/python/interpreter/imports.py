@@ -18,7 +18,6 @@ from abiscan.python.interpreter.calls import Calls, syntax_error
 from abiscan.python.interpreter.compiling import STATEMENTS
 from abiscan.python.interpreter.filesystem import as_text
 from abiscan.python.interpreter.machine import (
-    STEPS_WITH_LARGE_BODIES,
     Choices,
     Frame,
     Limits,
@@ -256,7 +255,7 @@ class PythonInterpreter(Calls):
 
     def _runs_large(self) -> bool:
         """Whether a body is run that could be passed over."""
-        if not self.most_steps_with_large_bodies or self.steps >= STEPS_WITH_LARGE_BODIES:
+        if not self.most_steps_with_large_bodies or self.steps >= self.large_bodies_until:
             return False
         self.trace.passed_over = True
         self.most_steps = min(self.most_steps, self.most_steps_with_large_bodies)

@@ -260,6 +260,8 @@ class PythonMachine:
         """Whether the operators of a namespace are assumed to be there."""
         self.most_steps_with_large_bodies = 0
         """How many steps it may take once a large body is run that seems to do nothing which matters; 0 for none."""
+        self.large_bodies_until = STEPS_WITH_LARGE_BODIES
+        """After how many steps none of these is run any more."""
         self.with_optional = False
         """Whether packages that are not required, and that the code can do without, are there."""
         self.with_module: str | None = None

@@ -730,7 +730,10 @@ def _find_among(machine: PythonMachine, container: Collection[object], key: obje
     for candidate in list(candidates):
         if candidate is REMAINING:
             continue
-        same = None if isinstance(candidate, NotKnown) else _is_same_key(machine, candidate, key, digest)
+        if isinstance(candidate, NotKnown):
+            same = False if _is_class_of_others(machine, candidate, key) else None
+        else:
+            same = _is_same_key(machine, candidate, key, digest)
         if same:
             return candidate
         if same is None:
@@ -738,6 +741,16 @@ def _find_among(machine: PythonMachine, container: Collection[object], key: obje
     if possible is ABSENT:
         return ABSENT
     return operations.unknown_result(f"whether {describe_value(key)} is in it", possible, key)
+
+
+def _is_class_of_others(machine: PythonMachine, value: NotKnown, key: object) -> bool:
+    """Whether a value is what a module of others has by a name, so that it is no class of the package.
+
+    It is not ``object`` or ``type`` either, which a module would have by their names: ``numpy.object``.
+    """
+    module, _, name = value.name.rpartition(".")
+    is_asked = isinstance(key, Class) or ((key is object or key is type) and key.__name__ not in name.lower())
+    return is_asked and name.isidentifier() and module in machine.modules and machine.library.find(module) is None
 
 
 def _has_everyday_keys(machine: PythonMachine, container: Collection[object]) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 
 import pytest
+from msgspec.structs import replace
 
 from abiscan.python.importing.runs import UNFINISHED
 from abiscan.python.interpreter import kept_calls
@@ -378,12 +379,10 @@ def test_calls_are_counted_once_in_each_reading() -> None:
 
 def test_a_long_call_does_not_end_the_run_of_large_bodies(monkeypatch: pytest.MonkeyPatch) -> None:
     """What a large body raises after such a call is seen, and the call is made once."""
-    from abiscan.python.importing import runs
-    from abiscan.python.interpreter import imports
+    from abiscan.python.importing import explore, runs
     from abiscan.python.package.library import LARGEST_ALWAYS_RUN
 
-    monkeypatch.setattr(imports, "STEPS_WITH_LARGE_BODIES", 2_000)
-    monkeypatch.setattr(runs, "STEPS_WITH_LARGE_BODIES", 2_000)
+    monkeypatch.setattr(explore, "WITH_LARGE_BODIES", replace(runs.WITH_LARGE_BODIES, large_bodies=2_000))
     monkeypatch.setattr(kept_calls, "_LEAST_STEPS", 1_000)
     large = "# what fills the source\n" * LARGEST_ALWAYS_RUN
     init = f"from . import first\n{COUNT}count(2)\nfrom . import second\n"

@@ -145,3 +145,17 @@ def test_annotations_that_nobody_evaluates_are_not_parsed() -> None:
         tree = code.tree("p/k.py")
         assert tree is not None
         assert has_late_parameters(tree.body[-1]) is late
+
+
+def test_what_large_bodies_do_late() -> None:
+    """An import that lacks it is run with all of them, however long that takes."""
+    known = "class Known:\n    def __init__(self): self.names = {}\n    def __getattr__(self, name):\n"
+    known += "        if name not in self.names: raise AttributeError(name)\n        return self.names[name]\n"
+    known += "    def register(self, cls): self.names[cls.__name__] = cls\nS = Known()\n"
+    long = "n = [m for k in range(2_000) for m in range(200)]\n"
+    files = {
+        "p/__init__.py": "from . import large\nfrom .kinds import S\nS.A\n",
+        "p/kinds.py": f"{known}class Kind(type):\n    def __init__(cls, *rest): S.register(cls)\n",
+        "p/large.py": f"from .kinds import Kind\n{long}class A(metaclass=Kind): pass\n{_LARGE}",
+    }
+    assert reading_of(files).imports[0].raised is None

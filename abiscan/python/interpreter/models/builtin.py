@@ -93,7 +93,7 @@ def _model_hasattr(machine: PythonMachine, args: Args, _kwargs: Kwargs) -> objec
             return there
     value = None if isinstance(attribute, PerhapsAbsent) else args[0]
     if isinstance(value, Instance) and not value.cls.is_open() and value.cls.find("__getattr__") is None:
-        return args[1] in value.attributes
+        return args[1] in value.attributes or args[1] in _OF_EVERY_OBJECT
     return NotKnown(f"hasattr({describe_value(args[0])}, {args[1]!r})", attribute.why)
 
 
@@ -246,6 +246,7 @@ _NEWER: Final = frozenset({
     "__buffer__", "__class_getitem__", "__complex__", "__getstate__", "__ior__", "__or__", "__reversed__", "__ror__",
 })  # fmt: skip
 """The special methods that some of these have since a later Python than the first one that is read for."""
+_OF_EVERY_OBJECT: Final = frozenset({"__module__", *dir(object)}) - _NEWER
 _KINDS_OF_PYTHON = (
     str,
     bytes,
