@@ -25,7 +25,7 @@ from abiscan.python.interpreter.machine import (
     Unreadable,
 )
 from abiscan.python.interpreter.modelled import Modelled
-from abiscan.python.interpreter.models import MODELS, companions, torch_module
+from abiscan.python.interpreter.models import MODELS, companions, recipes, torch_module
 from abiscan.python.interpreter.models.builtin import BUILTINS
 from abiscan.python.interpreter.questions import Ask, AskedWorld
 from abiscan.python.interpreter.statements import by_method
@@ -649,11 +649,8 @@ class PythonInterpreter(Calls):
             lacking = thrown(ImportError, f"cannot import name '{name}' from '{full}' ({source})")
             lacking.failure.of_other = full.partition(".")[0]
             raise lacking
-        if isinstance(module, NotKnown):
-            around = self.library.surroundings
-            is_other = around.keeps_submodule(full, name) and around.source(f"{full}.{name}") is not None
-            if is_other or self.library.locate(f"{full}.{name}") is not None:
-                return self.import_module(f"{full}.{name}")
+        if isinstance(module, NotKnown) and (taken := self._take_of_others(full, name)) is not None:
+            return taken
         try:
             return self.get_attribute(module, name)
         except Thrown as error:
@@ -665,6 +662,16 @@ class PythonInterpreter(Calls):
             of_file = isinstance(module, Instance) and isinstance(module.attributes.get("__file__"), str)
             location = (self.library.surroundings.source(full) if of_file else None) or "unknown location"
             raise thrown(ImportError, f"cannot import name '{name}' from '{full}' ({location})") from None
+
+    def _take_of_others(self, full: str, name: str) -> object:
+        """Return what a module of others has of a submodule with a recipe, or that submodule; None if it is neither."""
+        origin = recipes.origin_of(full, name)
+        if origin is not None:
+            return self._take_name(self.import_module(origin), origin, name)
+        around = self.library.surroundings
+        is_other = around.keeps_submodule(full, name) and around.source(f"{full}.{name}") is not None
+        is_module = is_other or self.library.locate(f"{full}.{name}") is not None
+        return self.import_module(f"{full}.{name}") if is_module else None
 
     def error_of_attribute(self, module: str, name: str) -> Thrown | None:
         """Return what an attribute of a module of others raises; None if that is nothing, or not certain."""

@@ -128,3 +128,28 @@ def test_lightning_takes_an_import_that_fails_for_an_absent_package(version: str
     raised = reading_of(files, around=around).imports[0].raised
     assert isinstance(raised, Raised)
     assert raised.exception == ("RuntimeError" if raises else "ValueError")
+
+
+@pytest.mark.parametrize(
+    ("condition", "release", "holds"),
+    [
+        # As these functions of diffusers 0.32.1, accelerate 1.12.0 and transformers 5.14.1 say.
+        ("diffusers.utils.is_torch_version('>=', '2.4')", "2.8.0", True),
+        ("diffusers.utils.import_utils.is_torch_version('<', '2.4.1')", "2.4.0", True),
+        ("accelerate.utils.is_torch_version('==', '2.8')", "2.8.0", True),
+        ("accelerate.utils.compare_versions('torch', '<=', '2.3')", "2.4.0", False),
+        ("transformers.utils.is_torch_greater_or_equal('2.4')", "2.8.0", True),
+        ("transformers.utils.import_utils.is_torch_greater_or_equal('2.9', accept_dev=True)", "2.8.0", False),
+        ("transformers.utils.is_torch_less_or_equal('2.9')", "2.8.0", True),
+        ("transformers.utils.is_torch_greater_or_equal('2.9')", "2.4.0", False),
+        # transformers 5.15.0 says no to this torch, 5.14.1 does not.
+        ("transformers.utils.is_torch_greater_or_equal('2.0')", "2.4.0", None),
+    ],
+)
+def test_what_others_say_of_the_version_of_torch(condition: str, release: str, *, holds: bool | None) -> None:
+    called, _, arguments = condition.partition("(")
+    module, _, function = called.rpartition(".")
+    code = f"from {module} import logging, {function}\nif {function}({arguments}: raise ValueError"
+    raised = reading_of({"p/__init__.py": code}, FakeWorld(torch_version=release)).imports[0].raised
+    assert (raised is None) is (holds is False)
+    assert isinstance(raised, Raised) is (holds is True)

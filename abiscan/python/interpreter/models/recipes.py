@@ -1,4 +1,5 @@
-"""Modules of the standard library as the reading runs them: in Python, as if they were code of the package.
+"""Modules of the standard library, and of a few other packages, as the reading runs them: in Python, as if they were
+code of the package.
 
 ``recipes/`` has a text for each module. It says no more than who calls which function, and when: a function that a
 package hands to the library is followed there, with everything that it loads and raises. The texts are read when a
@@ -8,6 +9,7 @@ package asks for a name in them.
 from __future__ import annotations
 
 import ast
+import sys
 from collections.abc import Callable, Mapping
 from functools import cache, partial
 from pathlib import Path
@@ -52,6 +54,18 @@ def followed_names(module: str) -> tuple[str, ...]:
     """Return the public functions and classes of a module that a recipe follows."""
     # Most of the modules are only imported: to parse their recipes would take many times as long.
     return tuple(name for match in _DEFINED.finditer(_read_recipe(module)) for name in match.groups() if name)
+
+
+_OF_OTHERS: Final = tuple(name for name in NAMES if name.partition(".")[0] not in sys.stdlib_module_names)
+"""The modules of other packages, which take their names from submodules."""
+
+
+def origin_of(package: str, name: str) -> str | None:
+    """Return the module with a recipe that a package of others has a name from: ``is_torch_version`` of
+    ``diffusers.utils``.
+    """
+    below = (module for module in _OF_OTHERS if module.startswith(f"{package}."))
+    return next((module for module in below if name in followed_names(module)), None)
 
 
 class Recipe(Modelled):
