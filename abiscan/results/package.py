@@ -99,10 +99,12 @@ class UsedLibrary(UsedLibraryJson, frozen=True, kw_only=True):
 
     :ivar file: the path of its own result; None if it has none
     :ivar aborts: whether loading it by itself ends the process
+    :ivar doubt: why its verdict is unknown
     """
 
     file: str | None = None
     aborts: bool = False
+    doubt: str | None = None
 
     @property
     def is_missing(self) -> bool:
@@ -398,8 +400,9 @@ class PackageResult(Struct, frozen=True, kw_only=True):
         # From the reason that explains most to the one that explains least.
         if self.lacking:
             return f"it needs {listed(self.lacking)}, which this machine does not have"
-        if unread := [library.path for library in self.libraries if library.verdict is Verdict.UNKNOWN]:
-            return f"{listed(unread)} cannot be read"
+        if unknown := [library for library in self.libraries if library.verdict is Verdict.UNKNOWN]:
+            paths = listed([library.path for library in unknown])
+            return f"{paths}: {unknown[0].doubt}" if unknown[0].doubt else f"{paths} cannot be read"
         doubtful = [library.path for library in self.libraries if library.how is HowLoaded.UNKNOWN]
         if doubtful and not self.gaps:
             return f"how it loads {listed(doubtful)} is not known"

@@ -372,6 +372,7 @@ def _used_libraries(facts: PackageFacts, results: Sequence[Result]) -> Iterator[
             aborts=result is not None
             and result.predicted_error is not None
             and result.predicted_error.how is How.ABORTS,
+            doubt=next((gap.reason for gap in result.gaps if not gap.expected), None) if result else None,
             verdict=result.verdict if result else (Verdict.FAILS if failing else Verdict.LOADS),
             error=attempt.problem if attempt and failing else None,
             told=channel,

@@ -160,6 +160,12 @@ LOST = ModuleResult(name="pkg.more", verdict=FAILS, error=ERROR)
             package(UNKNOWN, libraries=(library("a.so", verdict=Verdict.UNKNOWN),), gaps=("cut",)),
             "unknown - a.so cannot be read",
         ),
+        (
+            package(
+                UNKNOWN, libraries=(library("a.so", verdict=Verdict.UNKNOWN, doubt="torch 9+cpu is not embedded"),)
+            ),
+            "unknown - a.so: torch 9+cpu is not embedded",
+        ),
     ],
 )
 def test_the_verdict_in_one_line(result: PackageResult, summary: str) -> None:
