@@ -20,6 +20,7 @@ from abiscan.python.language.late_bodies import statements_with, walk_with
 from abiscan.python.language.nodes import child_nodes, walk
 from abiscan.python.language.written import write_expression
 from abiscan.python.later.kept_values import kept_and_asked
+from abiscan.python.later.lightning_checkpoints import keeps_configurations
 from abiscan.python.package.library import PythonCode
 from abiscan.python.package.model import PythonLine
 from abiscan.python.torch_api.changed_defaults import LOAD, leaves_out
@@ -70,16 +71,20 @@ def open_loads(code: PythonCode) -> Iterator[PythonLine]:
     said: dict[str, set[bytes]] = {}
     for file in files:
         said.setdefault(file.partition("/")[0], set()).update(match[1] for match in _SAID.finditer(code.source(file)))
+    in_lightning = functools.cache(lambda: keeps_configurations(code))
     for file in files:
         tree = code.tree(file)
-        loads = _loads_of_objects(tree, said[file.partition("/")[0]]) if tree else ()
+        loads = _loads_of_objects(tree, said[file.partition("/")[0]], in_lightning) if tree else ()
         yield from (PythonLine(file=file, line=load.lineno) for load in loads)
 
 
-def _loads_of_objects(tree: ast.Module, said: Collection[bytes]) -> Iterator[ast.Call]:
+def _loads_of_objects(
+    tree: ast.Module, said: Collection[bytes], in_lightning: Callable[[], bool]
+) -> Iterator[ast.Call]:
     """Yield the loads of what may be more than tensors.
 
     :param said: what the package passes in other places for what files may hold
+    :param in_lightning: whether its checkpoints are those of Lightning, with a configuration in them
     """
     names, saves = names_of(tree, "load"), names_of(tree, "save")
     words = {re.escape(name.rpartition(".")[2].encode()) for name in (*names, *saves)}
@@ -107,6 +112,7 @@ def _loads_of_objects(tree: ast.Module, said: Collection[bytes]) -> Iterator[ast
             or body.keeps_objects(load)
             or (keeps_numpy and not body.is_state(load))
             or (said and body.hands_on(load, is_for_objects=b"False" in said))
+            or (body.may_be_checkpoint(load) and in_lightning())
         ):
             yield load
 
@@ -274,6 +280,14 @@ class _Body:
 
     def keeps_objects(self, load: ast.Call) -> bool:
         """Whether what a file is asked for is an object of some class, going by its key."""
+        return any(map(_OF_OBJECTS.fullmatch, self._asked_keys(load)))
+
+    def may_be_checkpoint(self, load: ast.Call) -> bool:
+        """Whether what is loaded is asked for the key under which Lightning keeps a state, or is handed on."""
+        return "state_dict" in self._asked_keys(load) or self.hands_on(load, is_for_objects=True)
+
+    def _asked_keys(self, load: ast.Call) -> list[str]:
+        """Return the keys that a file is asked for."""
         # What it is bound to, and what is made of that in turn.
         names = set[str]()
         around = self._around(load, names)
@@ -289,8 +303,7 @@ class _Body:
             if (isinstance(part, ast.Subscript) and part.value in around)
             or (isinstance(part, ast.Call) and part.args and part.func in around)
         )
-        texts = (key.value for key in keys if isinstance(key, ast.Constant) and isinstance(key.value, str))
-        return any(map(_OF_OBJECTS.fullmatch, texts))
+        return [key.value for key in keys if isinstance(key, ast.Constant) and isinstance(key.value, str)]
 
     def _around(self, load: ast.Call, names: Collection[str]) -> set[ast.AST]:
         """Return all parts in which a load is, or one of some names."""

@@ -61,6 +61,36 @@ def test_a_file_that_keeps_objects(body: str, release: str, *, told: bool) -> No
     assert is_told(body, release) is told
 
 
+OF_OMEGACONF = "import omegaconf\nclass M(L):\n  def __init__(self, config): self.save_hyperparameters(config)\n"
+OF_ARGUMENTS = "class M(L):\n  def __init__(self, config{}, lr=1): self.save_hyperparameters({})\n"
+TAKES_STATE = "def f(p, m):\n  c = torch.load(p)\n  m.load_state_dict(c.get('state_dict') or c)\n"
+
+
+@pytest.mark.parametrize(
+    ("body", "told"),
+    [
+        # pytorch-tabular/pytorch_tabular#548.
+        (f"{OF_OMEGACONF}{TAKES_STATE}", True),
+        (f"{OF_OMEGACONF}def load(f): return torch.load(f, map_location='cpu')", True),
+        (f"{OF_OMEGACONF}def f(p): return torch.load(p)['state_dict']", True),
+        (f"{OF_ARGUMENTS.format('', '')}{TAKES_STATE}", True),
+        (f"{OF_ARGUMENTS.format(': Config', 'logger=False')}{TAKES_STATE}", True),
+        # The items of a namespace, and those of a dictionary, are kept as they are.
+        (OF_OMEGACONF.replace("import omegaconf\n", "") + TAKES_STATE, False),
+        (f"{OF_ARGUMENTS.format(': dict[str, int]', '')}{TAKES_STATE}", False),
+        (f"{OF_ARGUMENTS.format('', 'ignore=[{!r}]'.format('config'))}{TAKES_STATE}", False),
+        (f"import omegaconf\n{OF_ARGUMENTS.format('', repr('lr'))}{TAKES_STATE}", False),
+        (f"{OF_OMEGACONF.replace('(config)', '(lr)')}{TAKES_STATE}", False),
+        (f"{OF_OMEGACONF}def f(p, m): m.load_state_dict(torch.load(p)['model'])", False),
+        (f"{OF_OMEGACONF}{TAKES_STATE.replace('(p)', '(p, weights_only=True)')}", False),
+        (TAKES_STATE, False),
+    ],
+)
+def test_a_checkpoint_of_lightning(body: str, *, told: bool) -> None:
+    """What of it torch 2.13 refuses: a ``DictConfig``, and objects of other classes."""
+    assert is_told(body) is told
+
+
 def test_functions_that_are_parsed_when_they_are_asked_for() -> None:
     """Those of a module deeper down, whose text is searched for what loads something."""
     body = f"import torch\ndef f(p):\n  c = torch.load(p)\n  {'a' * 99} = 3\n  return c['args']\n"
