@@ -157,6 +157,7 @@ def _unpack_wheel(wheel: Wheel, folder: Path, *, libraries: bool) -> None:
     Installers write a RECORD of their own: what that of the wheel leaves out is installed, too.
     """
     inside, record, rows = f"{folder.as_posix()}/", None, list[tuple[str, str, str]]()
+    made = set[str]()
     for path, name in wheel.list_places(folder.as_posix()):
         if not path.startswith(inside):
             continue
@@ -165,10 +166,13 @@ def _unpack_wheel(wheel: Wheel, folder: Path, *, libraries: bool) -> None:
             record = Path(path)
         else:
             with contextlib.suppress(InputError, OSError):  # one that is damaged is not there
+                parent = path.rpartition("/")[0]
+                if parent not in made:  # there are thousands of files, in hundreds of folders
+                    Path(parent).mkdir(parents=True, exist_ok=True)
+                    made.add(parent)
                 if libraries or not is_library(name):
-                    wheel.extract_member(name, Path(path))
+                    wheel.extract_member(name, path)
                 else:
-                    Path(path).parent.mkdir(parents=True, exist_ok=True)
                     Path(path).touch()
     if record is not None:
         with contextlib.suppress(OSError):  # another wheel has written there

@@ -432,19 +432,18 @@ class Wheel:
             tail = functools.partial(_read_packed_end, self._stream, info)
             return trim_library(info.file_size, packed, functools.partial(self.read_member, info), tail)
 
-    def extract_member(self, name: str, path: Path) -> None:
-        """Write a member to a file that does not exist yet.
+    def extract_member(self, name: str, path: str) -> None:
+        """Write a member to a file that does not exist yet, in a folder that does.
 
         :raises InputError: as for ``copy_member``
         """
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with path.open("xb") as stream:
-            self.copy_member(self._archive.getinfo(name), stream)
+        with open(path, "xb") as stream:  # noqa: PTH123 - thousands of them
+            self.copy_member(self._archive.getinfo(name), stream, hashed=False)
 
-    def copy_member(self, info: zipfile.ZipInfo, to: IO[bytes]) -> str:
+    def copy_member(self, info: zipfile.ZipInfo, to: IO[bytes], *, hashed: bool = True) -> str:
         """Write all bytes of a member to an empty file; blocks of zeros become holes, which take no space.
 
-        :return: their SHA-256, in hexadecimal
+        :return: their SHA-256, in hexadecimal; empty if it is not asked for, since it takes longer than all else
         :raises InputError: as for ``read_member``, and if the disk is full
         """
         self.announce_reads([info.filename])
@@ -454,10 +453,10 @@ class Wheel:
                 _seek_packed(packed, info)
                 blocks = inflate_blocks(packed, info.compress_size, info.file_size, info.CRC, len(_ZEROS))
                 with contextlib.suppress(NotAsPromisedError):
-                    return _copy_blocks(blocks, to)
+                    return _copy_blocks(blocks, to, hashed=hashed)
                 to.seek(0)
                 to.truncate()
-            return _copy_blocks(iter(functools.partial(stream.read, len(_ZEROS)), b""), to)
+            return _copy_blocks(iter(functools.partial(stream.read, len(_ZEROS)), b""), to, hashed=hashed)
 
     @contextlib.contextmanager
     def _member_errors(self, info: zipfile.ZipInfo) -> Iterator[None]:
@@ -488,18 +487,19 @@ def _read_packed_end(stream: IO[bytes], info: zipfile.ZipInfo, size: int) -> byt
     return stream.read(size)
 
 
-def _copy_blocks(blocks: Iterable[bytes], to: IO[bytes]) -> str:
-    """Write blocks to a file, and return their SHA-256."""
+def _copy_blocks(blocks: Iterable[bytes], to: IO[bytes], *, hashed: bool) -> str:
+    """Write blocks to a file, and return their SHA-256 if it is asked for."""
     digest = hashlib.sha256()
     for block in blocks:
-        digest.update(block)
+        if hashed:
+            digest.update(block)
         # lseek(2): what is skipped at the end of a file becomes a hole. ``truncate`` makes one at the very end, too.
         if block == _ZEROS:
             to.seek(len(block), os.SEEK_CUR)
         else:
             to.write(block)
     to.truncate()
-    return digest.hexdigest()
+    return digest.hexdigest() if hashed else ""
 
 
 def _find_extent(info: zipfile.ZipInfo) -> tuple[int, int]:

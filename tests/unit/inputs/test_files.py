@@ -132,7 +132,7 @@ def test_a_member_of_a_wheel(tmp_path: Path) -> None:
     assert list(Wheel(path).list_members()) == ["pkg/x.so", "pkg/notes.txt"]
     assert Wheel(path).read_text("pkg/notes.txt") == "\ufffd"
     for place in (tmp_path / "a" / "b" / "x.so", tmp_path / "a" / "b" / "y.so"):
-        Wheel(path).extract_member("pkg/x.so", place)
+        Wheel(path).extract_member("pkg/x.so", str(place))
         assert place.read_bytes() == data
 
 
