@@ -131,7 +131,7 @@ def test_a_member_of_a_wheel(tmp_path: Path) -> None:
     assert source.open_elf().facts().soname == "libx.so"
     assert list(Wheel(path).list_members()) == ["pkg/x.so", "pkg/notes.txt"]
     assert Wheel(path).read_text("pkg/notes.txt") == "\ufffd"
-    for place in (tmp_path / "a" / "b" / "x.so", tmp_path / "a" / "b" / "y.so"):
+    for place in (tmp_path / "x.so", tmp_path / "y.so"):
         Wheel(path).extract_member("pkg/x.so", str(place))
         assert place.read_bytes() == data
 
