@@ -10,7 +10,7 @@ from typing import Final
 
 from packaging.utils import canonicalize_name, canonicalize_version
 
-from abiscan.environments.model import WholeEnvironment, code_of, is_gone
+from abiscan.environments.model import WholeEnvironment, code_of, is_gone, modules_of
 from abiscan.findings import Effect, Evidence, Finding
 from abiscan.inputs import observed_fs, packages
 from abiscan.inputs.files import Files
@@ -20,6 +20,7 @@ from abiscan.python.package.model import Answer
 from abiscan.regex import regex
 from abiscan.torches.torch import InstalledTorch, Torch
 from abiscan.verdict.numpy_abi import find_numpy_error
+from abiscan.verdict.package_reading import is_apart
 from abiscan.words import listed
 
 _OPENMP: Final = regex(r"lib(?P<kind>iomp5|omp)(?:-[0-9a-f]+)?\.so")
@@ -262,8 +263,8 @@ def _plain_name(library: str) -> str:
 
 
 def _shadowing_modules(environment: WholeEnvironment) -> Iterator[Finding]:
-    """Yield what the current folder has in the place of modules that torch imports: ``python -m`` and ``python -c``
-    find it first, and so do scripts in it.
+    """Yield what the current folder has in the place of installed modules, and of Python's own: ``python -m`` and
+    ``python -c`` find it first, and so do scripts in it.
     """
     folder = observed_fs.current_folder()
     if any(item.site == folder or item.source == folder for item in environment.distributions):
@@ -271,15 +272,24 @@ def _shadowing_modules(environment: WholeEnvironment) -> Iterator[Finding]:
     sites = [Path(site) for site in dict.fromkeys(item.site for item in environment.distributions)]
     # Python finds what is built in, and has imported what starts it, before it looks there.
     standard = sys.stdlib_module_names - {*sys.builtin_module_names, *_AT_START}
+    installed = {
+        module: item
+        for item in reversed(environment.distributions)
+        if item.source is None
+        for module in modules_of(item)
+        if not is_apart(module)
+    }
     # Each name is asked for: whatever else comes and goes in the folder, such as this report, changes nothing.
-    for module in sorted(standard | _TORCH_AND_DEPENDENCIES):
+    for module in sorted(standard | _TORCH_AND_DEPENDENCIES | installed.keys()):
         name = _find_module(folder, module)
         if name is None:
             continue
         if module in standard:
             shadowed = f"Python's own module {module}"
-        elif any(is_in(site, module, Answer.UNKNOWN) for site in sites):
+        elif module in _TORCH_AND_DEPENDENCIES and any(is_in(site, module, Answer.UNKNOWN) for site in sites):
             shadowed = f"the module {module}, which torch imports," if module != "torch" else "torch"
+        elif module in installed:
+            shadowed = f"the module {module} of {installed[module]}"
         else:
             continue
         path = posixpath.join(folder, name)

@@ -133,6 +133,8 @@ def test_the_runtime_of_torch_beside_another(tmp_path: Path) -> None:
         ("sys.py", None),
         ("torch/notes.txt", None),
         ("mine.py", None),
+        ("datasets/__init__.py", "the module datasets of HF-datasets==1.0"),
+        ("tests/__init__.py", None),  # which nobody imports of another package
     ],
 )
 def test_modules_in_the_current_folder(
@@ -140,6 +142,7 @@ def test_modules_in_the_current_folder(
 ) -> None:
     site, here = tmp_path / "site", tmp_path / "here"
     install(site, "numpy", {}, requires="", files={"numpy/__init__.py": ""})
+    install(site, "HF-datasets", {}, requires="", files={"datasets/__init__.py": "", "tests/__init__.py": ""})
     (here / name).parent.mkdir(parents=True)
     (here / name).write_text("", encoding="utf-8")
     monkeypatch.chdir(here)
@@ -151,7 +154,7 @@ def test_modules_in_the_current_folder(
     program = f"import {module}; print(getattr({module}, '__file__', None))"
     done = subprocess.run([sys.executable, "-Ic", f"import sys; sys.path[0:0] = ['']; {program}"], text=True,
                           capture_output=True, check=False)  # fmt: skip
-    assert (str(here) in done.stdout) == (shadows is not None or name == "mine.py")
+    assert (str(here) in done.stdout) == (shadows is not None or name in {"mine.py", "tests/__init__.py"})
 
 
 def test_what_else_is_in_the_current_folder_changes_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
