@@ -51,6 +51,7 @@ _SOON: Final = 0.01
 _AGAIN: Final = 1
 """After how many seconds a search is interrupted that goes on all the same."""
 _UNMET: Final = "something that is missing, or there in another version, is required"
+_NEWER: Final = "a newer version is needed"
 _FEW: Final = 4
 """How many packages are installed at once in the first group, which is quick to examine."""
 _LARGE: Final = 1 << 30
@@ -289,6 +290,13 @@ class _Search:
                 advice = _describe_unexamined(f"another {Requirement(word).name} is needed", needing)
                 command = self._pip.format_command(["install", *words])
                 self._unexamined.append(Remedy(remedies=tuple(needing), command=command, advice=advice, examined=False))
+        outgrown = [item for item in self.replaceable if item.key in self._outgrown - named]
+        words = self._words_to_upgrade(outgrown)
+        if outgrown and (words in self._unplanned or all(tried != words for tried, _ in self._trials)):
+            advice = _describe_unexamined(_NEWER, [item.name for item in outgrown])
+            command = self._pip.format_command(["install", *words])
+            names = tuple(item.key for item in outgrown)
+            self._unexamined.append(Remedy(remedies=names, command=command, advice=advice, examined=False))
 
     def name_lacking(self) -> None:
         """Name what is required and not there, where the time was too short to plan its installation."""
@@ -502,8 +510,7 @@ class _Search:
         """Install newer versions of what would need an older numpy than others that stay."""
         group = [item for item in self._unsolved(self.replaceable) if item.key in self._outgrown]
         while group:
-            words = ["--upgrade", *(item.name for item in group), *self._session.index.words]
-            trial = self._examine(words, group, group, "a newer version is needed")
+            trial = self._examine(self._words_to_upgrade(group), group, group, _NEWER)
             if not isinstance(trial, _Trial) or _keys(trial.inspection.problems) - _keys(self._broken):
                 return
             failing = _keys(trial.inspection.problems)
@@ -512,6 +519,9 @@ class _Search:
                 self._keep(self._describe(group, trial))
                 return
             group = working
+
+    def _words_to_upgrade(self, group: Sequence[Problem]) -> tuple[str, ...]:
+        return ("--upgrade", *(item.name for item in group), *self._session.index.words)
 
     def _is_read(self, name: str, words: Sequence[str]) -> bool:
         self._session.progress(f"looking for builds of {name}")

@@ -349,7 +349,9 @@ def test_what_takes_from_another_what_it_requires_is_not_proposed(
 
 
 @pytest.mark.usefixtures("datasets", "planned")
-def test_what_needs_an_older_release_than_others_is_upgraded(search: Callable[..., remedies.Remedies]) -> None:
+def test_what_needs_an_older_release_than_others_is_upgraded(
+    search: Callable[..., remedies.Remedies], monkeypatch: pytest.MonkeyPatch
+) -> None:
     """As h5py that was compiled for numpy 1, and numba that refuses numpy 2, where pandas requires that."""
     older = Unmet(subject="refuses 1.0", requirement="hub<1.0", name="hub", there="2.4")
     compiled = msgspec.structs.replace(lacking("compiled"), unmet=(), other="hub<1.0")
@@ -361,6 +363,14 @@ def test_what_needs_an_older_release_than_others_is_upgraded(search: Callable[..
 
     result = search(examine, [compiled, hopeless, refuses])
     assert commands_of(result) == {("compiled", "refuses"): ["--upgrade", "compiled", "refuses"]}
+    monkeypatch.setattr(remedies, "SECONDS", 0.3)
+    monkeypatch.setattr(remedies, "_WAITING", 1_000)
+    result = search(lambda *_: take_long(), [compiled, refuses, "slow"])
+    assert commands_of(result) == {
+        ("slow",): ["slow-helper>=1"],
+        ("compiled", "refuses"): ["--upgrade", "compiled", "refuses"],
+    }
+    assert not any(remedy.examined for remedy in result.remedies)
 
 
 @pytest.mark.parametrize("has_time", [False, True])
