@@ -15,7 +15,7 @@ from abiscan.python.interpreter.machine import Choices, Exhausted
 from abiscan.python.interpreter.models.companions import may_miss
 from abiscan.python.language.dynamic_names import absolute_name, package_of
 from abiscan.python.package.library import PythonCode
-from abiscan.python.package.model import Answer, ImportOutcome
+from abiscan.python.package.model import Answer, ImportOutcome, Raised
 from abiscan.python.package.sources import is_for_users
 from abiscan.python.torch_api.torch_names import DEVICE_MODULES, TorchNames
 
@@ -87,7 +87,7 @@ def _imports_failing(library: PythonCode, file: str) -> bool:
     plain, _ = library.imports(file, package_of(file))
     tops = {line.module.partition(".")[0] for line in plain} - {"torch"}
     others = (top for top in sorted(tops) if library.find(top) is None and around.mentions(top, "torch"))
-    return any(around.import_error(top, None) is not None for top in others)
+    return any(isinstance(around.import_error(top, None), Raised) for top in others)
 
 
 def _was_there(names: TorchNames, use: str) -> bool:
