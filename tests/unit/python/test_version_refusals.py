@@ -210,6 +210,7 @@ def test_functions_without_such_a_line_are_not_parsed(monkeypatch: pytest.Monkey
 @pytest.mark.parametrize("is_imported", [True, False])
 def test_a_folder_of_programs_counts_if_the_package_imports_it(*, is_imported: bool) -> None:
     """As in ``vietocr/tool``."""
-    imports = "from .tool import predictor\n" if is_imported else ""
-    files = {"pack/__init__.py": imports, "pack/tool/__init__.py": "", "pack/tool/predictor.py": f"{ASKS}{REFUSES}"}
+    imports = "from .tool.predictor import f\n" if is_imported else ""
+    source = f"{ASKS}{REFUSES}".replace("_NEW", "_TORCH")
+    files = {"pack/__init__.py": imports, "pack/tool/__init__.py": "", "pack/tool/predictor.py": source}
     assert refusals(files) == [SAYS] * is_imported
