@@ -365,8 +365,8 @@ def _are_made_of(nodes: Iterable[ast.expr], values: Collection[str]) -> bool:
 def _is_computed(node: ast.Call, values: Collection[str]) -> bool:
     """Whether a call returns what is computed of values: of those that a method or a function gets."""
     arguments = [*node.args, *(keyword.value for keyword in node.keywords)]
-    if _asks_value(node, values):
-        return _are_made_of(arguments[2:], values)
+    if isinstance(node.func, ast.Name) and node.func.id in _ASKS_OBJECTS:
+        return _asks_value(node, values) and _are_made_of(arguments[2:], values)
     if isinstance(node.func, ast.Attribute) and _is_made_of(node.func.value, values):
         return _are_made_of(arguments, values)
     if isinstance(node.func, ast.Attribute) and not arguments:

@@ -173,6 +173,10 @@ def test_a_name_that_is_not_there_is_found(body: str, name: str, how: str) -> No
         f"import torch\ndef f(x):\n    try:\n    {CALL}\n    except AttributeError as e: raise A('too old') from e",
         f"import torch\ndef f(x):\n  old = is_old(x)\n  if old: {GONE}(x)",
         f"import torch\ndef f(x):\n  if hasattr(torch, 'y') and x > 1: {GONE}(x)",
+        # Nor is what asks torch for its version, or for a name, a value for that it stands in an expression.
+        f"import torch\ndef f(x):\n  if (hasattr(torch.Tensor, x.y), x) == (True, 1): {GONE}(x)",
+        f"import torch\ndef f(x):\n  if x(torch.__version__.split('.'), y=torch.__version__) > 1: {GONE}(x)",
+        f"def f(x):\n  import torch\n  if x.parse(x.get(torch).__version__) > 1: {GONE}(x)",
         f"import torch\ntry:\n  import other\n  x = {GONE}\nexcept ImportError:\n  x = None",
         f"import torch\ntry:\n  import torch._six\n  x = {GONE}\nexcept ImportError:\n  x = None",
         f"import torch\ntry:\n  import torch.fx\nexcept ImportError:\n  x = {GONE}",
