@@ -14,7 +14,7 @@ from typing import Final
 
 from abiscan.python.language.bound_names import names_bound_by
 from abiscan.python.language.nodes import child_nodes, dotted_name, walk
-from abiscan.python.later.version_tests import EITHER, Truth
+from abiscan.python.later.version_tests import EITHER, VERSIONS, Truth
 from abiscan.regex import regex
 
 _VERSION_WORDS: Final = r"version|hasattr|getattr|avail|compat|torch_(?!dtype)|legacy|deprecat|greater"
@@ -44,8 +44,6 @@ _IS_PACKAGE_THERE: Final = regex(r"(?:module|package|lib|library|import)s?_?(?:i
 _PACKAGE: Final = regex(r"[A-Za-z_][\w.-]*")
 _VERSION_ARGUMENT: Final = regex(r"torch|\W*\d+\.\d+.*")
 """A text that a decorator gets which asks for a version: ``@implement_for("torch", "2.4")``."""
-VERSIONS: Final = frozenset({"torch.__version__", "torch.version.__version__"})
-"""The names of torch that say which release it is."""
 _SAYING_NOTHING: Final = frozenset({"torch", "np", "numpy", *sys.stdlib_module_names})
 """Modules that say nothing of the version of torch, unless their words do."""
 _OBJECT: Final = frozenset({"self", "cls"})
@@ -124,15 +122,6 @@ def words_in(node: ast.AST, values: Collection[str] = ()) -> Iterator[str]:
             yield part.attr
         elif isinstance(part, ast.Constant) and isinstance(part.value, str) and " " not in part.value:
             yield "version" if _VERSION_ARGUMENT.fullmatch(part.value) else part.value
-
-
-def chooses(test: ast.expr) -> bool:
-    """Whether a condition compares something with plain texts, which say nothing of a version: ``backend == "jax"``."""
-    if not (isinstance(test, ast.Compare) and len(test.ops) == 1 and isinstance(test.ops[0], (ast.Eq, ast.In))):
-        return False
-    values = [getattr(text, "value", None) for text in _listed(test.comparators[0])]
-    are_plain = all(isinstance(value, str) and _PACKAGE.fullmatch(value) for value in values)
-    return bool(values) and are_plain and not asks_by_words(test, ())
 
 
 def _listed(node: ast.expr) -> Sequence[ast.expr]:

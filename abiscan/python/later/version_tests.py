@@ -19,7 +19,8 @@ from abiscan.python.interpreter.operations import COMPARISONS
 
 _PARSERS: Final = frozenset({"parse", "Version", "LooseVersion", "StrictVersion", "TorchVersion", "parse_version"})
 VERSION: Final = "torch.__version__"
-_VERSIONS: Final = frozenset({VERSION, "torch.version.__version__"})
+VERSIONS: Final = frozenset({VERSION, "torch.version.__version__"})
+"""The names of torch that say which release it is."""
 _ATTRIBUTES: Final = frozenset({"base_version", "major", "micro", "minor", "public", "release"})
 _COMPARES_NUMBERS: Final = Version("1.10")
 """The release since which ``torch.__version__`` compares as a version: torch/torch_version.py."""
@@ -172,7 +173,7 @@ class _Evaluator:
         return self._version
 
     def _asks_version(self, node: ast.expr) -> bool:
-        return isinstance(node, (ast.Attribute, ast.Name)) and self._full_name(node, self._find) in _VERSIONS
+        return isinstance(node, (ast.Attribute, ast.Name)) and self._full_name(node, self._find) in VERSIONS
 
     def _named(self, node: ast.expr) -> str | None:
         """Return the full name of an attribute, or of a function that is called without arguments."""
