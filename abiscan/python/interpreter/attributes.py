@@ -110,7 +110,7 @@ OWN_NAMES: Final = ("__name__", "__doc__", "__package__", "__spec__", "__file__"
 """What the import system binds in a module (language reference, 5.4.6); ``__path__`` in packages alone."""
 _HOSTS: Final = (str, bytes, int, float, list, tuple, dict, set, frozenset)
 _MODULE_ATTRIBUTES: Final = (
-    "__cached__", "__class__", "__dir__", "__doc__", "__getattribute__", "__loader__", "__setattr__",
+    "__cached__", "__class__", "__doc__", "__getattribute__", "__loader__", "__setattr__",
 )  # fmt: skip
 """What every module has, and is not modelled."""
 _BINDS_ANY: Final = regex(
@@ -183,6 +183,7 @@ def of_module(machine: PythonMachine, module: PythonModule, name: str) -> object
         "__package__": package,
         "__spec__": _SpecOfModule("__spec__", module=module.name, package=package),
         "__builtins__": machine.builtins,
+        "__dir__": Native("__dir__", partial(_list_module, module)),
         **{own: NotKnown(own) for own in _MODULE_ATTRIBUTES},
     }
     if name in attributes:
@@ -219,6 +220,23 @@ def of_module(machine: PythonMachine, module: PythonModule, name: str) -> object
         reason = " (most likely due to a circular import)"
         raise thrown(AttributeError, f"partially initialized module '{module.name}' has no attribute '{name}'{reason}")
     raise thrown(AttributeError, f"module '{module.name}' has no attribute '{name}'")
+
+
+def names_in(machine: PythonMachine, module: PythonModule) -> list[str] | None:
+    """Return the names that a module has, in their order; None if they are not known."""
+    if module.stage is Stage.DEFERRED:
+        machine.catch_up(module)
+    if module.stage is not Stage.DONE or module.open_ or not all(isinstance(name, str) for name in module.names):
+        return None
+    own = (*OWN_NAMES, "__cached__", "__loader__")
+    return list(dict.fromkeys((*(name for name in own if name != "__path__" or module.folders), *module.names)))
+
+
+def _list_module(
+    module: PythonModule, machine: PythonMachine, _args: list[object], _kwargs: dict[str, object]
+) -> object:
+    names = names_in(machine, module)
+    return NotKnown(f"{module.name}.__dir__()") if names is None else names
 
 
 def _of_instance(machine: PythonMachine, value: Instance, name: str) -> object:

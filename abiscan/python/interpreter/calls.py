@@ -37,7 +37,6 @@ from abiscan.python.interpreter.values import (
     PythonFunction,
     PythonModule,
     Scope,
-    Stage,
     TargetExpression,
     Thrown,
     Why,
@@ -474,13 +473,9 @@ class Calls(ClassMaking):
     def _call_dir(self, args: list[object]) -> object:
         """Execute ``dir``."""
         value = args[0] if args else None
-        if isinstance(value, PythonModule) and value.stage is Stage.DONE and not value.open_:
-            names = {name for name in value.names if isinstance(name, str)}
-            if "__dir__" not in names and len(names) == len(value.names):
-                own = {*attributes.OWN_NAMES, "__cached__", "__loader__"} - (
-                    {"__path__"} if not value.folders else set()
-                )
-                return sorted(names | own)
+        names = attributes.names_in(self, value) if isinstance(value, PythonModule) else None
+        if names is not None and "__dir__" not in names:
+            return sorted(names)
         listed = value.list_names(self) if isinstance(value, Modelled) else None
         if listed is not None:
             return listed

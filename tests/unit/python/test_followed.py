@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import ast
+import importlib
 import sys
 from importlib import resources
+from pathlib import Path
 
 import pytest
 
@@ -263,3 +265,20 @@ def test_a_library_that_an_extension_of_an_egg_loads(version: str, message: str 
     if isinstance(raised, Raised):
         assert message is not None
         assert message in (raised.message or "")
+
+
+def test_a_module_lists_its_names(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As Python lists them, in this order: some packages go through them for what their modules define."""
+    files = {
+        "listing/__init__.py": "from . import m\nraise ValueError([name for name in m.__dir__() if name[0] != '_'])\n",
+        "listing/m.py": "import os\nx = 1\nclass B: ...\ndef a(): ...\n",
+    }
+    for file, source in files.items():
+        (tmp_path / file).parent.mkdir(exist_ok=True)
+        (tmp_path / file).write_text(source, "utf-8")
+    monkeypatch.syspath_prepend(tmp_path)
+    with pytest.raises(ValueError, match="os") as real:
+        importlib.import_module("listing")
+    (outcome,) = reading_of(files).imports
+    assert isinstance(outcome.raised, Raised)
+    assert outcome.raised.message == str(real.value)
