@@ -21,6 +21,7 @@ from abiscan.python.language.nodes import child_nodes, walk
 from abiscan.python.language.written import write_expression
 from abiscan.python.later.kept_values import kept_and_asked
 from abiscan.python.later.lightning_checkpoints import keeps_configurations
+from abiscan.python.later.numpy_rates import sets_numpy_rates
 from abiscan.python.package.library import PythonCode
 from abiscan.python.package.model import PythonLine
 from abiscan.python.torch_api.changed_defaults import LOAD, leaves_out
@@ -36,6 +37,8 @@ _OF_OBJECTS: Final = regex(
     r"|(replay_)?buffer|attr_dict|attributes"
 )
 """The keys under which checkpoints keep objects of classes beside their tensors."""
+_OF_RATES: Final = regex(r"(lr_?)?(optim(izer)?|sched(uler)?)s?(_state)?s?(_dict)?")
+"""The keys under which checkpoints keep the states of optimizers and schedulers."""
 _OF_STATE: Final = regex(
     r"(?i)state|dict|weight|param|tensor|variable|counter|size|emb|checkpoint|ckpt|feat|logit|label|mask|idx|indic"
 )
@@ -71,20 +74,23 @@ def open_loads(code: PythonCode) -> Iterator[PythonLine]:
     said: dict[str, set[bytes]] = {}
     for file in files:
         said.setdefault(file.partition("/")[0], set()).update(match[1] for match in _SAID.finditer(code.source(file)))
-    in_lightning = functools.cache(lambda: keeps_configurations(code))
+    in_lightning, has_rates = (
+        functools.cache(functools.partial(ask, code)) for ask in (keeps_configurations, sets_numpy_rates)
+    )
     for file in files:
         tree = code.tree(file)
-        loads = _loads_of_objects(tree, said[file.partition("/")[0]], in_lightning) if tree else ()
+        loads = _loads_of_objects(tree, said[file.partition("/")[0]], in_lightning, has_rates) if tree else ()
         yield from (PythonLine(file=file, line=load.lineno) for load in loads)
 
 
 def _loads_of_objects(
-    tree: ast.Module, said: Collection[bytes], in_lightning: Callable[[], bool]
+    tree: ast.Module, said: Collection[bytes], in_lightning: Callable[[], bool], has_rates: Callable[[], bool]
 ) -> Iterator[ast.Call]:
     """Yield the loads of what may be more than tensors.
 
     :param said: what the package passes in other places for what files may hold
     :param in_lightning: whether its checkpoints are those of Lightning, with a configuration in them
+    :param has_rates: whether its learning rates are numbers of numpy
     """
     names, saves = names_of(tree, "load"), names_of(tree, "save")
     words = {re.escape(name.rpartition(".")[2].encode()) for name in (*names, *saves)}
@@ -113,6 +119,7 @@ def _loads_of_objects(
             or (keeps_numpy and not body.is_state(load))
             or (said and body.hands_on(load, is_for_objects=b"False" in said))
             or (body.may_be_checkpoint(load) and in_lightning())
+            or (body.loads_rates(load) and has_rates())
         ):
             yield load
 
@@ -285,6 +292,10 @@ class _Body:
     def may_be_checkpoint(self, load: ast.Call) -> bool:
         """Whether what is loaded is asked for the key under which Lightning keeps a state, or is handed on."""
         return "state_dict" in self._asked_keys(load) or self.hands_on(load, is_for_objects=True)
+
+    def loads_rates(self, load: ast.Call) -> bool:
+        """Whether what is loaded is asked for the state of an optimizer or a scheduler."""
+        return any(map(_OF_RATES.fullmatch, self._asked_keys(load)))
 
     def _asked_keys(self, load: ast.Call) -> list[str]:
         """Return the keys that a file is asked for."""

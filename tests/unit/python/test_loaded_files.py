@@ -91,6 +91,31 @@ def test_a_checkpoint_of_lightning(body: str, *, told: bool) -> None:
     assert is_told(body) is told
 
 
+OF_RATES = "import numpy as np\ndef g(o): return LambdaLR(o, {})\n"
+OF_FUNCTION = "import numpy as np\ndef g(o):\n  def h(i):\n    {}\n  return lr_scheduler.LambdaLR(o, lr_lambda=h)\n"
+RESUMES = "def f(p, o):\n  c = torch.load(p)\n  o.load_state_dict(c['optimizers'])\n"
+
+
+@pytest.mark.parametrize(
+    ("body", "told"),
+    [
+        # nerfstudio-project/nerfstudio#3702.
+        (f"{OF_FUNCTION.format('r = np.exp(-i)*2; return max(r, 0)')}{RESUMES}", True),
+        (f"{OF_RATES.format('lambda i: 0.5 * (1 + np.cos(i))')}{RESUMES}", True),
+        (f"{OF_RATES.format('lambda i: 0.5 ** i')}{RESUMES}", False),
+        (f"{OF_RATES.format('lambda i: float(np.cos(i))')}{RESUMES}", False),
+        (f"{OF_FUNCTION.format('r = np.exp(-i).item(); return max(r, 0)')}{RESUMES}", False),
+        (f"{OF_FUNCTION.format('np.seterr(); return 3')}{RESUMES}", False),
+        (OF_RATES.format("lambda i: np.cos(i)") + RESUMES.replace("optimizers", "model"), False),
+        (OF_RATES.format("lambda i: np.cos(i)") + RESUMES.replace("(p)", "(p, weights_only=True)"), False),
+        (RESUMES, False),
+    ],
+)
+def test_a_learning_rate_of_numpy(body: str, *, told: bool) -> None:
+    """``{"optimizers": o.state_dict()}`` has a ``numpy.float64`` then: torch 2.13 refuses the file."""
+    assert is_told(body) is told
+
+
 def test_functions_that_are_parsed_when_they_are_asked_for() -> None:
     """Those of a module deeper down, whose text is searched for what loads something."""
     body = f"import torch\ndef f(p):\n  c = torch.load(p)\n  {'a' * 99} = 3\n  return c['args']\n"
