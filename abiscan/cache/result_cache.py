@@ -138,7 +138,8 @@ class AnswersAboutOne(Generic[_Answer]):
     def keep(self) -> None:
         """Keep the answers that were found."""
         records, self._records = self._records, []
-        if self._is_kept and records and all(record.still_holds() for record in records):
+        is_new = self._is_kept and records and all(record.shows_changes for record in records)
+        if is_new and observed_fs.is_unchanged(self._seen):  # all at once: they have looked at the same
             kept = _Kept(result=self._lasting, seen=self._seen, targets=())
             computed.keep_value(self._folder, _RUN_ANSWERS, self._identity, kept)
 

@@ -42,9 +42,12 @@ class Record:
     """What a run has looked at so far.
 
     ``is_final`` says that something was looked at which cannot be looked at again, such as a server.
+
+    :param outer: the record around it, whose first observations count here, too
     """
 
-    def __init__(self) -> None:
+    def __init__(self, outer: Record | None = None) -> None:
+        self._outer = outer
         self.seen: dict[str, dict[str, Seen]] = {sense: {} for sense in _SENSES}
         self.is_final = False
         self._started = time.time_ns()
@@ -52,7 +55,12 @@ class Record:
     def add_observation(self, sense: str, name: str) -> None:
         """Look at something, if that was not done before."""
         if name not in self.seen[sense]:
-            self.seen[sense][name] = _SENSES[sense](name)
+            self.seen[sense][name] = self._outer.observe(sense, name) if self._outer else _SENSES[sense](name)
+
+    def observe(self, sense: str, name: str) -> Seen:
+        """Look at something, if that was not done before, and return what was seen."""
+        self.add_observation(sense, name)
+        return self.seen[sense][name]
 
     def leave_out(self, folder: str) -> None:
         """Forget what was looked at below a folder: it decides on nothing that is not known otherwise."""
@@ -73,11 +81,16 @@ class Record:
 
     def still_holds(self) -> bool:
         """Whether a change from now on would show."""
+        return self.shows_changes and is_unchanged(self.seen)
+
+    @property
+    def shows_changes(self) -> bool:
+        """Whether a change since the first look would show."""
         # The last number of a status is the time of its last change. A file that changed as the run began, or later,
         # may have changed twice within a tick of the clock, after it was read and before: its status would be the same.
         statuses = (*self.seen["file"].values(), *self.seen["sources"].values())
         changed = (status[-1] for status in statuses if isinstance(status, list) and len(status) > 1)
-        return not self.is_final and max(changed, default=0) < self._started - _CLOCK_TICK and is_unchanged(self.seen)
+        return not self.is_final and max(changed, default=0) < self._started - _CLOCK_TICK
 
 
 _record: ContextVar[Record | None] = ContextVar("record", default=None)
@@ -86,7 +99,8 @@ _record: ContextVar[Record | None] = ContextVar("record", default=None)
 @contextlib.contextmanager
 def record_observations() -> Iterator[Record]:
     """Write down what is looked at in the meantime, for a surrounding record as well."""
-    outer, record = _record.get(), Record()
+    outer = _record.get()
+    record = Record(outer)
     token = _record.set(record)
     try:
         yield record
@@ -259,8 +273,7 @@ def observe_sources(folder: StrPath) -> Seen:
     """Look at which Python files are below a folder, and return what tells their versions apart."""
     name = os.fspath(folder)
     if record := _record.get():
-        record.add_observation("sources", name)
-        return record.seen["sources"][name]
+        return record.observe("sources", name)
     return _see_sources(name)
 
 
