@@ -23,7 +23,7 @@ from abiscan.python.later.version_guards import (
 )
 from abiscan.python.later.version_names import finder_inside
 from abiscan.python.later.version_questions import TESTS, asks, decides, is_choice, is_type_checking, not_raised_again
-from abiscan.python.later.version_tests import Find
+from abiscan.python.later.version_tests import Find, Truth
 from abiscan.python.package.library import PythonCode
 from abiscan.regex import regex
 
@@ -66,6 +66,8 @@ class _Asked(enum.IntEnum):
     NO = 0
     MAYBE = 1
     BY_WORDS = 2
+    NEVER = 3
+    """It certainly does not hold."""
 
 
 class _Place(Struct, frozen=True, kw_only=True):
@@ -118,6 +120,8 @@ class Callers:
         """Those that are used where a condition may ask for a version."""
         self._by_version: set[str] = set()
         """Those that are used where the words of a condition do."""
+        self._skipped: set[str] = set()
+        """Those that are used where a condition certainly does not hold."""
         self._users: dict[str, set[str]] = {}
         self._open_calls: dict[str, set[tuple[str, ...]]] = {}
         """Those that call a name where no condition asks for a version, by the names of others for them."""
@@ -136,6 +140,9 @@ class Callers:
         for _ in range(_MOST_CALLS):
             self._look_for(names)
             names = {user for name in names for user in self._users.get(name, ())}
+        never_used = {name for name in self._skipped if not self._open_calls.get(name)}
+        self._asked |= never_used
+        self._by_version |= never_used
 
     def _look_for(self, names: Collection[str]) -> None:
         """Note who uses some functions, those that few sources mention first."""
@@ -176,6 +183,9 @@ class Callers:
         for word, guarded, asked, is_called in self._guarded_words(part.node, find, values, part.foreign):
             if is_called and counts:
                 self._open_calls.setdefault(word, set()).update([] if asked else [part.users])
+            if asked is _Asked.NEVER:
+                self._skipped.update([word] if counts else ())
+                continue
             self._users.setdefault(word, set()).update(part.users)
             self._guarded.update([word] if asked or (guarded and counts) else ())
             self._asked.update([word] if asked and counts else ())
@@ -293,12 +303,15 @@ class Callers:
             if isinstance(node, TESTS):
                 waiting.append((node.test, place))  # which is evaluated in any case
                 holds = truth(node.test)
-                inside = _guarded_by(node, place) if holds is None else place
                 for part, skipped_if in ((node.body, False), (node.orelse, True)):
-                    around = replace(place, guarded=True, asked=_Asked.BY_WORDS) if holds is skipped_if else inside
+                    around = _decided_by(node, place, holds, skipped_if=skipped_if)
                     waiting += self._block(part if isinstance(part, list) else [part], around)
+            elif isinstance(node, ast.BoolOp):
+                for value in node.values:
+                    waiting.append((value, place))
+                    place = _decided_by(node, place, truth(value), skipped_if=isinstance(node.op, ast.Or))
             else:
-                waiting += self._block(child_nodes(node), _guarded_by(node, place) if decides(node, truth) else place)
+                waiting += self._block(child_nodes(node), _guarded_by(node, place) if decides(node) else place)
 
     def _block(self, parts: Iterable[ast.AST], place: _Place) -> Iterator[tuple[ast.AST, _Place]]:
         """Yield the parts of a node, each with what guards it."""
@@ -458,6 +471,13 @@ def _inside(function: ast.FunctionDef | ast.AsyncFunctionDef, place: _Place) -> 
     own = {name for name, origin in make_origins(function).items() if origin is None}
     local = place.local | values | own | {"self", "cls"}
     return replace(place, find=finder_inside(function, place.find), values=values, local=local)
+
+
+def _decided_by(node: ast.AST, place: _Place, holds: Truth, *, skipped_if: bool) -> _Place:
+    """Return the place that a condition in a node decides about."""
+    if holds is not skipped_if:
+        return _guarded_by(node, place) if holds is None else place
+    return replace(place, guarded=True, asked=_Asked.BY_WORDS if asks(node, place.local) else _Asked.NEVER)
 
 
 def _guarded_by(node: ast.AST, place: _Place) -> _Place:

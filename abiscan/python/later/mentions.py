@@ -383,8 +383,7 @@ class Mentions:
             yield from self._mentions_in_children(node, self._where_decided(node, scope))
 
     def _where_decided(self, node: ast.AST, scope: _Scope) -> _Scope:
-        is_decided = decides(node, functools.partial(self._truth, scope=scope))
-        return self._guarded_by(node, scope) if is_decided else scope
+        return self._guarded_by(node, scope) if decides(node) else scope
 
     def _guarded_by(self, node: ast.AST, scope: _Scope) -> _Scope:
         """Return the scope where a statement decides, be it by the version of torch."""

@@ -15,7 +15,6 @@ from abiscan.python.later.version_guards import (
     asks_for_version,
     words_in,
 )
-from abiscan.python.later.version_tests import Truth
 
 CATCHING_ANY: Final = frozenset({"Exception", "BaseException"})
 CATCHING_ALL: Final = CATCHING_ANY | {"AttributeError"}
@@ -66,10 +65,8 @@ def _asks_values(function: ast.expr) -> bool:
     return isinstance(function, ast.Name) and function.id in _OF_VALUES
 
 
-def decides(node: ast.AST, truth: Callable[[ast.expr], Truth]) -> bool:
-    """Whether what is no statement with a condition decides, perhaps by the version of torch, if its parts are run."""
-    if isinstance(node, ast.BoolOp):
-        return any(truth(value) in {None, isinstance(node.op, ast.Or)} for value in node.values[:-1])
+def decides(node: ast.AST) -> bool:
+    """Whether what has no condition decides, perhaps by the version of torch, if its parts are run."""
     if isinstance(node, ast.Subscript):  # {"1": old, "2": new}[torch.__version__[0]]
         return isinstance(node.value, _TABLES) and asks_by_words(node.slice, ())
     if isinstance(node, (ast.With, ast.AsyncWith)):

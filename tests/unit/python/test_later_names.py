@@ -1113,6 +1113,7 @@ def test_what_the_system_and_python_say_decides_it_too(condition: str, is_reache
 def test_what_the_build_says_decides_where_a_function_is_called(condition: str, is_reached: bool) -> None:
     code = f"import sys, torch\n{CALLED}def g(x):\n  if {condition}: f(x)\ndef h(x):\n  {condition} and f(x)\n"
     assert [use[0] for use in names_in(code)] == ([GONE] if is_reached else [])
+    assert [use[0] for use in names_in(f"{code}def i(x): f(x)\n")] == [GONE]  # where nothing decides
 
 
 @pytest.mark.parametrize(
