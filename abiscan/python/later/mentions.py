@@ -345,14 +345,14 @@ class Mentions:
         """Whether the constructor of a class refuses this torch, as far as is known."""
         for function in cls.body:
             if isinstance(function, ast.FunctionDef) and function.name in _CONSTRUCTORS:
-                find, values = finder_inside(function, scope.find), values_in(function, scope.values)
-                inside = replace(scope, find=find, values=values)
-                refusing = (part for part in function.body if isinstance(part, ast.If))
-                if any(
-                    isinstance(part.body[-1], ast.Raise) and self._truth(part.test, inside) in {None, True}
-                    for part in refusing
-                ):
-                    return True
+                values = values_in(function, scope.values)
+                inside = replace(scope, find=finder_inside(function, scope.find), values=values)
+                truth = functools.partial(self._truth, scope=inside)
+                for part in function.body:
+                    if isinstance(part, ast.If) and isinstance(part.body[-1], ast.Raise):
+                        may_hold = guards_what_follows(part, values, truth) and asks(part, {*values, "self"})
+                        if may_hold or truth(part.test) is True:
+                            return True
         return False
 
     def _statement(self, node: ast.AST, scope: _Scope) -> Iterator[Mention]:

@@ -1126,12 +1126,15 @@ def test_what_the_build_says_decides_where_a_function_is_called(condition: str, 
         ("if not torch.backends.cudnn.is_available(): raise RuntimeError(self)", [GONE]),
         ("if not torch.cuda.is_available(): raise RuntimeError(self)", []),  # a build for CPUs
         ("if o.version > 2: raise ValueError(o)", [GONE]),
+        ("if o and not self.o: raise ValueError(o)", [GONE]),
+        ("if not HAS_SMP: raise ImportError(o)", [GONE]),
         ("if not _TORCH_GREATER_EQUAL_2_4: o = None", [GONE]),
     ],
 )
 def test_methods_of_a_class_whose_constructor_refuses_the_torch(start: str, names: list[str]) -> None:
     cls = f"class C:\n  def __init__(self, o):\n    {start}\n    self.o = o\n  def f(self): return {GONE}"
-    assert [use[0] for use in names_in(f"import torch\nfrom other import *\n{cls}")] == names
+    others = HAS_SMP if "HAS_SMP" in start else "from other import *\n"
+    assert [use[0] for use in names_in(f"import torch\n{others}{cls}")] == names
 
 
 @pytest.mark.parametrize(
