@@ -40,18 +40,26 @@ _DEPTH: Final = 3
 """How many calls deep changes are looked for."""
 
 
-def note_untaken(machine: PythonMachine, branch: Sequence[ast.stmt], scope: Scope, depth: int = 0) -> None:
+def note_untaken(
+    machine: PythonMachine,
+    branch: Sequence[ast.stmt],
+    scope: Scope,
+    depth: int = 0,
+    noted: dict[tuple[int, ...], int] | None = None,
+) -> None:
     """Note what the statements of a branch may have changed; the names that they bind are forgotten already.
 
     :param depth: how many calls the branch is inside of
+    :param noted: the calls for which that is done, by their functions and arguments (``id``), and at which depth
     """
+    noted = {} if noted is None else noted
     changes = _changes_of(branch)
     machine.count_steps(len(changes))
     before, machine.is_speculative = machine.is_speculative, True
     try:
         for change in changes:
             with suppress(Thrown):
-                _note(machine, change, scope, depth)
+                _note(machine, change, scope, depth, noted)
     finally:
         machine.is_speculative = before
 
@@ -85,12 +93,12 @@ def _changes(nodes: Sequence[ast.AST]) -> Iterator[_Change]:
             yield from _changes(child_nodes(node))
 
 
-def _note(machine: PythonMachine, change: _Change, scope: Scope, depth: int) -> None:
+def _note(machine: PythonMachine, change: _Change, scope: Scope, depth: int, noted: dict[tuple[int, ...], int]) -> None:
     if isinstance(change, ast.Global):
         scope.module.names.update(dict.fromkeys(change.names, _SOMETHING))
         return
     if isinstance(change, ast.Call):
-        _note_call(machine, change, scope, depth)
+        _note_call(machine, change, scope, depth, noted)
         return
     if isinstance(change, ast.AugAssign):
         _note_added(machine, _held(change.target, scope))
@@ -118,7 +126,9 @@ def _note_added(machine: PythonMachine, value: object) -> None:
         machine.perhaps_longer[id(container)] = container
 
 
-def _note_call(machine: PythonMachine, call: ast.Call, scope: Scope, depth: int) -> None:
+def _note_call(
+    machine: PythonMachine, call: ast.Call, scope: Scope, depth: int, noted: dict[tuple[int, ...], int]
+) -> None:
     """Note what a call may have changed: what ``setattr`` sets, and what is changed in the body of a function."""
     called = call.func.id if isinstance(call.func, ast.Name) else None
     given = [_held(argument, scope) for argument in call.args]
@@ -132,12 +142,16 @@ def _note_call(machine: PythonMachine, call: ast.Call, scope: Scope, depth: int)
     function, receivers = _called(call.func, scope)
     if function is None or isinstance(function.node, ast.Lambda) or depth == _DEPTH:
         return
+    key = tuple(map(id, (function, *receivers, *given)))
+    if noted.get(key, _DEPTH) <= depth:
+        return
+    noted[key] = depth
     node = function.node
     names: dict[str, object] = dict.fromkeys(set[str]().union(*map(machine.library.bound_names, node.body)), _SOMETHING)
     parameters = (*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs)
     names |= {parameter.arg: _SOMETHING for parameter in parameters}
     names |= {parameter.arg: value for parameter, value in zip(parameters, [*receivers, *given], strict=False)}
-    note_untaken(machine, node.body, Scope(names, function.scope.module, function.scope), depth + 1)
+    note_untaken(machine, node.body, Scope(names, function.scope.module, function.scope), depth + 1, noted)
 
 
 def _called(node: ast.expr, scope: Scope) -> tuple[PythonFunction | None, list[object]]:

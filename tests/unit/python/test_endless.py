@@ -124,3 +124,12 @@ def test_a_key_that_is_not_known_is_seen_in_a_dict_that_was_looked_through(chang
     looked_through = "import numpy\nd = {'a': 1, 'b': 2}\nd.get('x')\n"
     assert _outcome_of(f"{looked_through}{change.format('d[numpy.f()] = 3')}\nd['x']\n") is None
     assert isinstance(_outcome_of(f"{looked_through}{change.format('d[3] = 3')}\nd['x']\n"), Raised)
+
+
+def test_a_function_that_calls_itself_in_a_branch_that_is_not_taken_is_looked_at_once() -> None:
+    source = "import other\ndef f(x):\n" + "    f(x)\n" * 40 + "if other.f():\n    f(1)\n"
+    runs = Runs(
+        PythonCode(PackageFiles(TextSources({"p/__init__.py": source})), ("p",)), FakeWorld, Limits(), RunCache()
+    )
+    assert runs.run("p").raised is None
+    assert runs.steps < 40 * 3
