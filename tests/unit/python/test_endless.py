@@ -128,8 +128,7 @@ def test_a_key_that_is_not_known_is_seen_in_a_dict_that_was_looked_through(chang
 
 def test_a_function_that_calls_itself_in_a_branch_that_is_not_taken_is_looked_at_once() -> None:
     source = "import other\ndef f(x):\n" + "    f(x)\n" * 40 + "if other.f():\n    f(1)\n"
-    runs = Runs(
-        PythonCode(PackageFiles(TextSources({"p/__init__.py": source})), ("p",)), FakeWorld, Limits(), RunCache()
-    )
+    code = PythonCode(PackageFiles(TextSources({"p/__init__.py": source})), ("p",), (3, 11))
+    runs = Runs(code, FakeWorld, Limits(), RunCache())
     assert runs.run("p").raised is None
     assert runs.steps < 40 * 3
