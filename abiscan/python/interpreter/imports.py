@@ -660,8 +660,13 @@ class PythonInterpreter(Calls):
                 return self.import_module(f"{full}.{name}")
             # An object in the place of a module has the file of that.
             of_file = isinstance(module, Instance) and isinstance(module.attributes.get("__file__"), str)
-            location = (self.library.surroundings.source(full) if of_file else None) or "unknown location"
+            location = (self._file_of(full) if of_file else None) or "unknown location"
             raise thrown(ImportError, f"cannot import name '{name}' from '{full}' ({location})") from None
+
+    def _file_of(self, full: str) -> object:
+        """Return the file of a module, of the package or of another one; None if it is not known."""
+        located = self.library.locate(full)
+        return self.library.surroundings.source(full) or (located.file if located is not None else None)
 
     def _take_of_others(self, full: str, name: str) -> object:
         """Return what a module of others has of a submodule with a recipe, or that submodule; None if it is neither."""

@@ -355,6 +355,16 @@ def test_the_import_of_another_package_raises_what_python_raises(tmp_path: Path,
     assert (outcome.raised.at.file, outcome.raised.at.line) == ("pkg/__init__.py", 1)
 
 
+def test_a_name_that_a_lazy_module_lacks_before_it_is_installed(tmp_path: Path) -> None:
+    """As of a distribution in a wheel: the file is where it will be."""
+    (tmp_path / "other").mkdir()
+    (tmp_path / "other" / "__init__.py").write_text(f"{LAZY}from other import Gone\n")
+    kind, text = really(tmp_path, "import other")
+    (outcome,) = reading_of({"other/__init__.py": f"{LAZY}from other import Gone\n"}).imports
+    assert isinstance(outcome.raised, Raised)
+    assert (outcome.raised.exception, outcome.raised.message) == (kind, text.replace(f"{tmp_path}/", ""))
+
+
 @pytest.mark.parametrize("sound", [(), ("other",)])
 def test_what_decides_on_a_package_does_not_decide_on_a_name_of_it(tmp_path: Path, sound: tuple[str, ...]) -> None:
     """The package may be known to be sound, and not have been read before its name is taken."""
