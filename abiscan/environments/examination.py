@@ -245,8 +245,15 @@ def examine_numpy(environment: WholeEnvironment, torch: Torch, session: Session)
 
 def is_for_another_numpy(environment: WholeEnvironment, distribution: Distribution, files: Files) -> bool:
     """Whether a distribution that requires numpy has modules that were compiled for another one."""
+    return "numpy" in environment.required_names(distribution) and has_modules_for_another_numpy(
+        environment, distribution, files
+    )
+
+
+def has_modules_for_another_numpy(environment: WholeEnvironment, distribution: Distribution, files: Files) -> bool:
+    """Whether a distribution has modules that were compiled for another numpy, whatever it requires."""
     numpy = environment.find("numpy")
-    if numpy is None or "numpy" not in environment.required_names(distribution):
+    if numpy is None:
         return False
     with contextlib.suppress(InputError), turn_of(str(distribution)):
         return any(find_module_error(path, files, (numpy.site,)) for path in distribution.objects)

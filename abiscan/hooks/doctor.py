@@ -25,6 +25,7 @@ from abiscan.environments.examination import (
     all_required,
     examine,
     examine_numpy,
+    has_modules_for_another_numpy,
     is_for_another_numpy,
     list_modules,
     list_required,
@@ -328,7 +329,10 @@ def _with_requirements(broken: Sequence[Broken], environment: WholeEnvironment, 
         requires = all_required(environment, item.row.distribution, beyond_torch=False) - {"torch"}
         below = list(filter(None, map(environment.find, sorted(requires))))
         unmet = (unmet for distribution in below for unmet in environment.unmet(distribution))
-        is_for_other = any(is_for_another_numpy(environment, one, files) for one in (item.row.distribution, *below))
+        # What fails may not say that it requires numpy: faiss-cpu 1.7.4 requires nothing.
+        is_for_other = has_modules_for_another_numpy(environment, item.row.distribution, files) or any(
+            is_for_another_numpy(environment, one, files) for one in below
+        )
         yield msgspec.structs.replace(
             item.problem,
             requires=frozenset(requires),

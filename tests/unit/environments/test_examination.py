@@ -20,6 +20,8 @@ from abiscan.environments.examination import (
     ExaminedDistribution,
     examine,
     examine_numpy,
+    has_modules_for_another_numpy,
+    is_for_another_numpy,
     list_modules,
     list_required,
     list_users,
@@ -704,3 +706,16 @@ def test_a_package_that_refuses_the_version_of_another_one_fails(site: Path, exc
         "slow": (f"{text} (slow/__init__.py:3)", None),
         "model": (f"{text} (model/__init__.py:2)", "slow"),
     }
+
+
+@pytest.mark.parametrize("requires", ["", "numpy"])
+def test_modules_for_another_numpy(site: Path, requires: str) -> None:
+    """faiss-cpu 1.7.4 requires nothing, and was compiled for numpy 1."""
+    install(site, "numpy", {}, version="2.4.6", requires="")
+    module = extension(texts=OF_1, defined=exports("PyInit__C"))
+    install(site, "faiss", {"faiss/_C.so": module}, requires=requires, files={"faiss/__init__.py": "from . import _C"})
+    environment = WholeEnvironment.installed(python_of(site, site.parent))
+    faiss, files = environment.find("faiss"), Session(folder=site.parent / "cache").files()
+    assert faiss is not None
+    assert has_modules_for_another_numpy(environment, faiss, files)
+    assert is_for_another_numpy(environment, faiss, files) is bool(requires)
