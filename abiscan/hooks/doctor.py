@@ -181,28 +181,26 @@ def examine_environment(
         fails = functools.partial(ExaminedDistribution, checked_package=None, problem=_NO_TORCH, cause="torch")
         rows, required = [fails(distribution=item) for item in users], []
     else:
-        # A module that imports torch may be hardly ever imported: an unknown verdict on such a distribution is no news
-        # about torch, unless it lacks what it requires, or has another version of it, or the wrong numpy.
         all_users = [*users, *copies]
         needed = list_required(environment, users, files)
         required = [item for item in needed if item not in copies]
         # What imports such a copy fails with it.
         asked = [*users, *(item for item in needed if item in copies), *required]
-        rows = [
-            row
-            for row in examine(environment, asked, session, users=all_users, required=required)
-            if row.fitness is not Fitness.UNKNOWN
-            or row.unmet
-            or (row.distribution in users and environment.may_need_torch(row.distribution))
-            or is_for_another_numpy(environment, row.distribution, files)
-        ]
+        rows = examine(environment, asked, session, users=all_users, required=required)
     for row in rows:
         if row.fitness is Fitness.FAILS:
             assert row.checked_package is not None
             main_cause = find_main_cause(row.distribution, row.checked_package, torch.build, session)
             broken.append(Broken(row=row, checked_package=row.checked_package, cause=main_cause))
         elif row.cause is None and row.fitness is Fitness.UNKNOWN:
-            ailments.append(_unknown_ailment(str(row.distribution), _doubt(row)))
+            # A module that imports torch may be hardly ever imported: an unknown verdict on such a distribution is no
+            # problem, unless it lacks what it requires, or has another version of it, or the wrong numpy.
+            if (
+                row.unmet
+                or (row.distribution in users and environment.may_need_torch(row.distribution))
+                or is_for_another_numpy(environment, row.distribution, files)
+            ):
+                ailments.append(_unknown_ailment(str(row.distribution), _doubt(row)))
         elif problem := _gpu_ailment(row.distribution, hardware, session):
             ailments.append(problem)
             without_gpu.append(row.distribution)

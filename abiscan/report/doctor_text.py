@@ -11,6 +11,7 @@ from rich.text import Text
 
 from abiscan.results.changes import change_lines
 from abiscan.results.doctor import Ailment, Diagnosis, ProblemKind
+from abiscan.results.package import PackageVerdict
 from abiscan.words import clean, first_line, listed
 
 
@@ -33,6 +34,9 @@ def render_diagnosis(diagnosis: Diagnosis, console: Console) -> None:
     unmet = (*diagnosis.torch.unmet, *(line for item in diagnosis.distributions for line in item.unmet))
     _render_lines("requirements", unmet, console)
     _render_ailments([item for item in diagnosis.ailments if not item.effect], {}, console)
+    subjects = {item.subject for item in diagnosis.ailments}
+    unknown = [item for item in diagnosis.distributions if item.verdict is PackageVerdict.UNKNOWN]
+    _render_lines("unknown", (f"{item}: {item.error}" for item in unknown if str(item) not in subjects), console)
     _render_lines("imported", _trial_lines(diagnosis), console)
     for finding in diagnosis.process:
         console.print()

@@ -106,13 +106,17 @@ def test_what_was_looked_at_is_no_other_distribution(site: Path) -> None:
 
 
 @pytest.mark.parametrize("requires", ["good", "good>=5", "absent"])
-def test_a_doubt_about_what_has_not_what_it_requires_is_shown(site: Path, requires: str) -> None:
-    """As pandas 3 beside numpy 1, which it refuses in a way that was not followed."""
+def test_a_doubt_about_what_has_not_what_it_requires_is_a_problem(site: Path, requires: str) -> None:
+    """As pandas 3 beside numpy 1, which it refuses in a way that was not followed. Any other doubt is shown."""
     install(site, "user", {}, requires="torch\nRequires-Dist: frame", files={"user.py": "import torch\n"})
     install(site, "frame", {}, requires=requires, files={"frame/__init__.py": "raise ValueError('numpy is too old')\n"})
     document = json.loads(run(site, "--format", "json").stdout)
-    shown = [(row["name"], row["verdict"]) for row in document["distributions"] if row["verdict"] == "unknown"]
-    assert shown == ([] if requires == "good" else [("frame", "unknown")])
+    assert [row["name"] for row in document["distributions"] if row["verdict"] == "unknown"] == ["frame"]
+    is_problem = requires != "good"
+    assert [item["subject"] for item in document["ailments"]] == ["frame==1.0"] * is_problem
+    result = run(site)
+    assert result.exit_code == 3 * is_problem
+    assert ("unknown:\n  frame==1.0: " in result.stdout) is not is_problem
 
 
 def test_what_a_package_works_without_is_listed(site: Path) -> None:
