@@ -444,6 +444,9 @@ def _for_items(
     """Do to a set, for the items of each argument, what the method for one of them does."""
     assert isinstance(value, set)
     if is_concrete(value) and is_concrete(args):
+        if may_method_grow(value, name, args, kwargs):
+            note_call(value, name)
+            return None
         return attempt_operation(f"set.{name}()", getattr(value, name), *args)
     for items in map(machine.items, args):
         for item in [items] if isinstance(items, NotKnown) else items:

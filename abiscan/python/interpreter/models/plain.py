@@ -353,12 +353,17 @@ def _model_wraps(_machine: PythonMachine, args: Args, _kwargs: Kwargs) -> object
 
 
 def _update_wrapper(machine: PythonMachine, args: Args, kwargs: Kwargs) -> object:
-    # As in Lib/functools.py, for the names that code asks for; annotations are those of ``__wrapped__``.
+    # As in Lib/functools.py, for the names that code asks for; annotations are those of ``__wrapped__``. What the wrapped
+    # object lacks is left out.
     wrapper, wrapped = take_argument(args, kwargs, 0, "wrapper"), take_argument(args, kwargs, 1, "wrapped")
     if isinstance(wrapper, PythonFunction):
         take = getter_of(type(wrapped))
         for name in ("__name__", "__qualname__", "__module__", "__doc__"):
-            wrapper.attributes[name] = take(machine, wrapped, name)
+            try:
+                wrapper.attributes[name] = take(machine, wrapped, name)
+            except Thrown as error:
+                if error.failure.cls is not AttributeError:
+                    raise
         if isinstance(wrapped, PythonFunction):
             wrapper.attributes.update(wrapped.attributes)
         else:
