@@ -17,7 +17,7 @@ import msgspec.structs
 from msgspec import Struct
 from packaging.utils import canonicalize_name
 
-from abiscan.cache.result_cache import answer
+from abiscan.cache.result_cache import answer, answer_by_content
 from abiscan.environments.model import Unmet, WholeEnvironment, wheel_uses_torch
 from abiscan.environments.package_check import Problem
 from abiscan.errors import InputError
@@ -179,7 +179,7 @@ class Inspector:
         wheels = {
             planned: wheel
             for planned, wheel in wheels.items()
-            if canonicalize_name(planned.name) in requested or _may_concern_torch(planned, wheel, notes)
+            if canonicalize_name(planned.name) in requested or self._may_concern_torch(planned, wheel, notes)
         }
         folder = Path(tempfile.mkdtemp(dir=self._folder))
         planned_environment = PlannedEnvironment(self._before(plan), plan, files, folder, self._session)
@@ -199,6 +199,22 @@ class Inspector:
         comparison = Comparison(planned_environment, choice, build, wheels, touched, requested, self._session)
         problems = tuple(comparison.list_problems(notes, has_torch=self.torch_now(plan) is not None))
         return Inspection(torch=build, problems=problems, notes=tuple(notes), files=_remember(files))
+
+    def _may_concern_torch(self, planned: Planned, wheel: FetchedWheel, notes: list[str]) -> bool:
+        """Whether a wheel uses torch, or requires it; not if it cannot be read, which is noted."""
+        try:
+            with turn_of(str(planned)):
+                # uv does not say what a package requires.
+                if any(map(_names_torch, planned.requires or requirements_in(wheel))):
+                    return True
+                if planned.sha256 is None or planned.local_path is not None:
+                    return wheel_uses_torch(wheel)
+                # All its libraries are inflated for it, so what was found is kept for other plans.
+                find = functools.partial(wheel_uses_torch, wheel)
+                return answer_by_content(self._session.folder, planned.sha256, ["uses torch"], find)
+        except InputError as error:
+            notes.append(f"{planned} is not checked: {error.problem}")
+            return False
 
     def list_lost(self, plan: Plan) -> tuple[Unmet, ...]:
         """Return the requirements of what stays that are met now, and not once a plan is carried out: pip itself only
@@ -357,17 +373,6 @@ def _wheels_to_check(plan: Plan) -> list[Planned]:
         and (name := canonicalize_name(planned.name)) != "torch"
         and (not _TORCH_DEPENDENCIES.match(name) or any(map(_names_torch, planned.requires or ())))
     ]
-
-
-def _may_concern_torch(planned: Planned, wheel: FetchedWheel, notes: list[str]) -> bool:
-    """Whether a wheel uses torch, or requires it; not if it cannot be read, which is noted."""
-    try:
-        with turn_of(str(planned)):
-            # uv does not say what a package requires.
-            return any(map(_names_torch, planned.requires or requirements_in(wheel))) or wheel_uses_torch(wheel)
-    except InputError as error:
-        notes.append(f"{planned} is not checked: {error.problem}")
-        return False
 
 
 def _below_torch(plan: Plan) -> set[str]:

@@ -9,11 +9,14 @@ import time
 from pathlib import Path
 
 import click.testing
+import msgspec.structs
 import pytest
 
 from abiscan.cli import main
+from abiscan.environments.model import wheel_uses_torch
 from abiscan.hooks.install import Inspection, Inspector
 from abiscan.hooks.plan import Plan, Planned
+from abiscan.inputs.packages import FetchedWheel
 from abiscan.inputs.session import Session
 from tests.elf_builder import exports
 from tests.fakes import extension, install, package_wheel, site_of
@@ -183,3 +186,32 @@ def test_a_plan_with_other_files_is_another_plan(python: str, index: Path, tmp_p
         inspector = Inspector(tmp_path / str(number), (), Session(folder=tmp_path / "kept"))
         inspector.inspect_plan(Plan(python=python, packages=(planned(wheel, sha256),)))
     assert len(list((tmp_path / "kept").glob("*.answer"))) == 2
+
+
+def test_whether_a_wheel_uses_torch_is_kept_for_other_plans(
+    python: str, index: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    looked_at = list[str]()
+
+    def look(wheel: FetchedWheel) -> bool:
+        looked_at.append(wheel.path.name.partition("-")[0])
+        return wheel_uses_torch(wheel)
+
+    def fetch(wanted: list[str], *_: object) -> tuple[Path, ...]:
+        return tuple(next(index.glob(f"{text.partition(' ')[0]}-*.whl")) for text in wanted)
+
+    monkeypatch.setattr("abiscan.hooks.install.wheel_uses_torch", look)
+    monkeypatch.setattr("abiscan.inputs.packages.fetch_wheels", fetch)
+    wheels = [package_wheel(index, name, {}, files={f"{name}.py": ""}, tag="py3-none-any") for name in ("one", "two")]
+    one, two = (
+        Planned(
+            name=path.name[:3], version="1.0", url=f"https://i/{path.name}#sha256={mark * 64}", wheel=True, requires=()
+        )
+        for path, mark in zip(wheels, "12", strict=True)
+    )
+    changed = msgspec.structs.replace(two, url=str(two.url).replace("2" * 64, "3" * 64))
+    for number, packages in enumerate([(one,), (one, two), (two, one), (changed,)]):
+        (tmp_path / str(number)).mkdir()
+        inspector = Inspector(tmp_path / str(number), (), Session(folder=tmp_path / "kept"))
+        assert inspector.inspect_plan(Plan(python=python, packages=packages)).problems == ()
+    assert looked_at == ["one", "two", "two"]
