@@ -18,6 +18,7 @@ from abiscan.python.later.mentions import Mention, make_origins
 from abiscan.python.later.settled_conditions import SettledConditions
 from abiscan.python.later.version_guards import (
     asks_by_words,
+    chooses,
     guards_what_follows,
     values_in,
 )
@@ -354,7 +355,7 @@ def _open_modules(
     chosen = functools.cache(lambda file: _lines_in_choices(code, file))
 
     def is_open(test: ast.expr) -> bool:
-        return is_choice(test, settled.may_ask)
+        return chooses(test) or is_choice(test, settled.may_ask)
 
     for file in code.sources:
         package = package_of(file)

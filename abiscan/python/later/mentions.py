@@ -27,6 +27,7 @@ from abiscan.python.later.version_guards import (
     are_guarding,
     bound_by,
     guards_what_follows,
+    names_release,
     root_of,
     values_in,
     words_in,
@@ -347,11 +348,10 @@ class Mentions:
             if isinstance(function, ast.FunctionDef) and function.name in _CONSTRUCTORS:
                 values = values_in(function, scope.values)
                 inside = replace(scope, find=finder_inside(function, scope.find), values=values)
-                truth = functools.partial(self._truth, scope=inside)
                 for part in function.body:
                     if isinstance(part, ast.If) and isinstance(part.body[-1], ast.Raise):
-                        may_hold = guards_what_follows(part, values, truth) and asks(part, {*values, "self"})
-                        if may_hold or truth(part.test) is True:
+                        truth = self._truth(part.test, inside)
+                        if truth is True or (truth is None and names_release(part.test, values)):
                             return True
         return False
 

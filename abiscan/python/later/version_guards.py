@@ -35,6 +35,8 @@ _SAYING_TORCH: Final = regex(r"(?<![\w-])(?:py)?torch(?![\w-])|version|cuda|gpu|
 """What a message has that is not about another package alone, such as segmentation-models-pytorch."""
 _SAYING_VERSION: Final = regex(r"version|cuda|gpu|triton|\d\.\d", re.IGNORECASE)
 """What a message has that says which torch is needed."""
+_NAMING_RELEASE: Final = regex(r"torch_\w*(?:\d|version|greater|less|least)|^hasattr$", re.IGNORECASE)
+"""Words for releases of torch, and for nothing else."""
 _IS_TORCH_THERE: Final = regex(
     r"_?(?:is_)?(?:py)?torch_(?:is_)?(?:available|installed)|_?(?:has|have)_(?:py)?torch", re.IGNORECASE
 )
@@ -87,6 +89,11 @@ def asks_by_words(test: ast.AST, values: Collection[str]) -> bool:
     return any(_ASKING.search(word) and not _is_of_any_release(word, values) for word in words_in(test, values))
 
 
+def names_release(test: ast.AST, values: Collection[str]) -> bool:
+    """Whether the words of a condition are about releases of torch, or about what a module has."""
+    return any(_NAMING_RELEASE.search(word) for word in words_in(test, values))
+
+
 def asks_for_version(tests: Sequence[ast.expr], values: Collection[str]) -> bool:
     """Whether conditions ask for a version, by their words or for a name of the module, unless that is given values."""
     names, waiting = set[str](), list[ast.AST](tests)
@@ -122,6 +129,15 @@ def words_in(node: ast.AST, values: Collection[str] = ()) -> Iterator[str]:
             yield part.attr
         elif isinstance(part, ast.Constant) and isinstance(part.value, str) and " " not in part.value:
             yield "version" if _VERSION_ARGUMENT.fullmatch(part.value) else part.value
+
+
+def chooses(test: ast.expr) -> bool:
+    """Whether a condition compares something with plain texts, which say nothing of a version: ``backend == "jax"``."""
+    if not (isinstance(test, ast.Compare) and len(test.ops) == 1 and isinstance(test.ops[0], (ast.Eq, ast.In))):
+        return False
+    values = [getattr(text, "value", None) for text in _listed(test.comparators[0])]
+    are_plain = all(isinstance(value, str) and _PACKAGE.fullmatch(value) for value in values)
+    return bool(values) and are_plain and not asks_by_words(test, ())
 
 
 def _listed(node: ast.expr) -> Sequence[ast.expr]:
