@@ -309,10 +309,12 @@ def examine(
         ]
         if look is not None:
             look.note_lost(name for row in rows.values() for name in row.lost)
+        all_broken = {name for name, row in rows.items() if row.fitness is Fitness.FAILS}
         for item in still_open:
             name = canonicalize_name(item.name)
-            is_failing = name in rows and rows[name].fitness is Fitness.FAILS
-            if look is not None and not is_failing and look.settles(item, errors):
+            # What requires something that fails may lose a part of itself, which its own import does not come to.
+            is_whole = name not in all_broken and not all_broken & environment.required_names(item)
+            if look is not None and is_whole and look.settles(item, errors):
                 # An extra of it may require torch, and none of its code.
                 if item in without_torch or mentions_import(item, "torch"):
                     rows[name] = look.make_row(item)

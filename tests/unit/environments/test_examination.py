@@ -611,6 +611,17 @@ def test_names_of_a_package_that_imports_what_fails_are_in_doubt(site: Path) -> 
     assert rows["takes"].problem == "it imports parts of lazy, some of which import vision, whose import fails"
 
 
+@pytest.mark.parametrize(("code", "is_lost"), [("import torch, vision\n", True), ("import torch\n", False)])
+def test_what_requires_a_package_that_fails_may_lose_a_part(code: str, site: Path, *, is_lost: bool) -> None:
+    """As ``import fastai.vision.all`` fails beside a torchvision for another torch, and ``import fastai`` does not."""
+    vision = {"vision/__init__.py": "import torch\nfrom . import _C"}
+    install(site, "vision", {"vision/_C.so": extension(undefined=GONE)}, requires="torch", files=vision)
+    learns = {"learns/__init__.py": "import torch\n", "learns/vision/__init__.py": "", "learns/vision/all.py": code}
+    install(site, "learns", {}, requires="torch\nRequires-Dist: vision", files=learns)
+    row = rows_of(site)["learns"]
+    assert (row.fitness, [*row.lost]) == (Fitness.WORKS, ["learns.vision.all"] * is_lost)
+
+
 def test_a_package_that_hides_what_it_fails_for_is_no_cause(site: Path) -> None:
     """As transformers raises a text of its own where torchvision, which it does not require, fails for a name of it."""
     vision = {"vision/__init__.py": "from . import _C"}
