@@ -21,7 +21,7 @@ from abiscan.torches.torch import ReleaseNumber, TorchChoice, TorchOf
 from abiscan.words import listed
 
 
-class Comparison:
+class PlanComparison:
     """What becomes of an environment, before and after.
 
     :param choice: the torch that will be there, and its build

@@ -162,7 +162,7 @@ class Inspector:
     def _inspect(self, plan: Plan, requested: Collection[str]) -> Inspection:
         """Check a plan, whatever earlier runs have found."""
         # What was kept needs none of that, and its import takes longer than everything else.
-        from abiscan.hooks.comparison import Comparison
+        from abiscan.hooks.comparison import PlanComparison
         from abiscan.hooks.planned_environment import PlannedEnvironment
 
         notes = [
@@ -196,7 +196,7 @@ class Inspector:
         if torch is not None and isinstance(choice, TorchAt):
             files[torch] = choice.path
         build = choice.open(self._session.files(), self._session).build
-        comparison = Comparison(planned_environment, choice, build, wheels, touched, requested, self._session)
+        comparison = PlanComparison(planned_environment, choice, build, wheels, touched, requested, self._session)
         problems = tuple(comparison.list_problems(notes, has_torch=self.torch_now(plan) is not None))
         return Inspection(torch=build, problems=problems, notes=tuple(notes), files=_remember(files))
 
