@@ -353,23 +353,26 @@ def _model_wraps(_machine: PythonMachine, args: Args, _kwargs: Kwargs) -> object
 
 
 def _update_wrapper(machine: PythonMachine, args: Args, kwargs: Kwargs) -> object:
-    # As in Lib/functools.py, for the names that code asks for; annotations are those of ``__wrapped__``. What the wrapped
-    # object lacks is left out.
+    # As in Lib/functools.py, for the names that code asks for; annotations are those of ``__wrapped__``.
     wrapper, wrapped = take_argument(args, kwargs, 0, "wrapper"), take_argument(args, kwargs, 1, "wrapped")
     if isinstance(wrapper, PythonFunction):
-        take = getter_of(type(wrapped))
         for name in ("__name__", "__qualname__", "__module__", "__doc__"):
-            try:
-                wrapper.attributes[name] = take(machine, wrapped, name)
-            except Thrown as error:
-                if error.failure.cls is not AttributeError:
-                    raise
+            _copy_attribute(machine, wrapped, name, wrapper)
         if isinstance(wrapped, PythonFunction):
             wrapper.attributes.update(wrapped.attributes)
         else:
             set_any(wrapper)
         wrapper.attributes["__wrapped__"] = wrapped
     return wrapper
+
+
+def _copy_attribute(machine: PythonMachine, owner: object, name: str, to: PythonFunction) -> None:
+    """Give a function an attribute of an object, if that has it."""
+    try:
+        to.attributes[name] = getter_of(type(owner))(machine, owner, name)
+    except Thrown as error:
+        if error.failure.cls is not AttributeError:
+            raise
 
 
 def _model_partial(_machine: PythonMachine, args: Args, kwargs: Kwargs) -> object:
