@@ -14,7 +14,6 @@ from typing import Final
 from abiscan.python.language.late_bodies import walk_with
 from abiscan.python.language.nodes import walk
 from abiscan.python.package.library import PythonCode
-from abiscan.python.package.sources import is_for_users
 from abiscan.regex import regex
 
 _SAVING: Final = b".save_hyperparameters("
@@ -29,7 +28,7 @@ _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 def keeps_configurations(code: PythonCode) -> bool:
     """Whether a module of the package keeps a configuration in its checkpoints that is an object of some class."""
     is_of_omegaconf = bool(code.sources_with(_OMEGACONF))
-    for file in filter(is_for_users, code.sources_with(_SAVING)):
+    for file in filter(code.is_for_users, code.sources_with(_SAVING)):
         tree = code.tree(file)
         for function in walk_with(tree, _SAVES) if tree else ():
             if not isinstance(function, _FUNCTIONS):

@@ -23,7 +23,6 @@ from abiscan.python.later.version_guards import are_guarding
 from abiscan.python.later.version_names import finder_inside, full_name_found, module_finder
 from abiscan.python.later.version_tests import Find
 from abiscan.python.package.library import PythonCode
-from abiscan.python.package.sources import is_for_users
 from abiscan.python.torch_api.torch_names import DEVICE_MODULES, TorchNames, lacking_part
 from abiscan.regex import regex
 
@@ -62,7 +61,7 @@ class _Lookup(Struct, frozen=True, kw_only=True):
 
 def looked_up_names(code: PythonCode, names: TorchNames) -> Iterator[LaterUse]:
     """Yield the names that functions look up in a loop, and that a torch certainly lacks."""
-    for file in filter(is_for_users, code.sources_with(_SIGN)):
+    for file in filter(code.is_for_users, code.sources_with(_SIGN)):
         tree = code.tree(file) if _LOOKING_UP.search(code.source(file)) else None
         if tree is None:
             continue

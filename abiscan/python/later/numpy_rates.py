@@ -14,7 +14,6 @@ from typing import Final
 from abiscan.python.language.late_bodies import statements_with, walk_with
 from abiscan.python.language.nodes import dotted_name, walk
 from abiscan.python.package.library import PythonCode
-from abiscan.python.package.sources import is_for_users
 from abiscan.regex import regex
 
 _SIGN: Final = b"LambdaLR("
@@ -28,7 +27,7 @@ _FUNCTIONS = (ast.FunctionDef, ast.Lambda)
 
 def sets_numpy_rates(code: PythonCode) -> bool:
     """Whether a package makes a scheduler with a function that returns a number of numpy."""
-    for file in filter(is_for_users, code.sources_with(_SIGN)):
+    for file in filter(code.is_for_users, code.sources_with(_SIGN)):
         tree = code.tree(file) if code.searcher(file)(_NUMPY) else None
         if tree is None:
             continue
