@@ -313,7 +313,7 @@ def examine(
         for item in still_open:
             name = canonicalize_name(item.name)
             # What requires something that fails may lose a part of itself, which its own import does not come to.
-            is_whole = name not in all_broken and not all_broken & environment.required_names(item)
+            is_whole = not all_broken or all_broken.isdisjoint({name, *environment.required_names(item)})
             if look is not None and is_whole and look.settles(item, errors):
                 # An extra of it may require torch, and none of its code.
                 if item in without_torch or mentions_import(item, "torch"):

@@ -147,6 +147,8 @@ def may_have(machine: PythonMachine, module: PythonModule, name: str) -> bool:
 
 def others_may_add(machine: PythonMachine, module: str, name: str) -> bool:
     """Whether modules of others, imported so far, may give a module a name, or put another one in its place."""
+    if not machine.library.surroundings.folders:  # there is no source of theirs
+        return False
     top = module.partition(".")[0]
     tops = {other: other.partition(".")[0] for other in machine.modules}
     others = (other for other, own in tops.items() if own not in {top, "torch"} and machine.library.find(own) is None)
